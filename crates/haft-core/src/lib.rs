@@ -1,0 +1,1 @@
+//! The vocabulary and the session machine of Haft.
