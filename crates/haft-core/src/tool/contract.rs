@@ -1,0 +1,199 @@
+//! What a call remembers of its tool.
+//!
+//! A call may wait for a week and be run by a newer binary. So it carries the terms under which
+//! it was proposed: enough for the session machine to decide without the registry, and a digest
+//! that tells whether the tool has changed meanwhile.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::behaviour::{
+    Concurrency, Executor, Gate, Hook, InterruptBehavior, Ownership, Retry, Version,
+};
+use super::definition::Definition;
+use super::facets::{Idempotency, Mode, Mutates, Reach, ResolvedFacets};
+use crate::digest::Digest;
+use crate::name::ToolName;
+use crate::time::Millis;
+
+/// The terms under which a tool's calls are run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contract {
+    /// The tool's name.
+    pub tool: ToolName,
+    /// The definition's version.
+    pub version: Version,
+    /// Changes when schema or behaviour change, not when wording does.
+    pub digest: Digest,
+    /// Who owns the capability.
+    pub ownership: Ownership,
+    /// Who produces the result.
+    pub executor: Executor,
+    /// Whether the definition asks for a person.
+    pub gate: Gate,
+    /// Document 000's mode, if anything classifies the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// How far it changes anything.
+    pub mutates: Mutates,
+    /// Where it reaches.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub reach: BTreeSet<Reach>,
+    /// Whether a registered undo can take a call back.
+    #[serde(default)]
+    pub reversal: Reversal,
+    /// What is done with a call that a crash interrupted.
+    pub recovery: Recovery,
+    /// What an interrupt does to a running call.
+    #[serde(default)]
+    pub interrupt: InterruptBehavior,
+    /// What runs beside it.
+    #[serde(default)]
+    pub concurrency: Concurrency,
+    /// How long one attempt may run.
+    pub exec_timeout: Millis,
+    /// How long a call may wait for someone.
+    pub suspend_ttl: Millis,
+    /// When a failed attempt is made again.
+    pub retry: Retry,
+    /// Whether there is a preview to show before approval.
+    #[serde(default)]
+    pub preview: Preview,
+}
+
+/// What is done with a call that was running when its process died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recovery {
+    /// It only looks, or repeating it changes nothing: run it again.
+    Rerun,
+    /// The other side recognises the key: run it again with the same key.
+    RerunKeyed,
+    /// Ask the tool's own verify hook what happened.
+    Verify,
+    /// Nobody but a person can tell.
+    Ask,
+}
+
+/// Whether a call can be taken back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reversal {
+    /// No undo is registered.
+    #[default]
+    None,
+    /// An undo is registered.
+    Undo,
+}
+
+/// Whether a tool can show what a call would do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preview {
+    /// It cannot.
+    #[default]
+    None,
+    /// It can, and approvals are bound to what was shown.
+    Shown,
+}
+
+impl Contract {
+    pub(super) fn of(definition: &Definition, facets: &ResolvedFacets) -> Self {
+        Self {
+            tool: definition.name.clone(),
+            version: definition.version.clone(),
+            digest: behaviour_digest(definition, facets),
+            ownership: definition.ownership,
+            executor: definition.executor,
+            gate: definition.gate,
+            mode: facets.mode(),
+            mutates: facets.mutates,
+            reach: facets.reach.clone(),
+            reversal: if definition.undo.is_some() { Reversal::Undo } else { Reversal::None },
+            recovery: recovery(definition, facets),
+            interrupt: definition.interrupt,
+            concurrency: definition.concurrency,
+            exec_timeout: definition.exec_timeout,
+            suspend_ttl: definition.suspend_ttl,
+            retry: definition.retry.clone(),
+            preview: match definition.hooks.contains(&Hook::Preview) {
+                true => Preview::Shown,
+                false => Preview::None,
+            },
+        }
+    }
+}
+
+fn recovery(definition: &Definition, facets: &ResolvedFacets) -> Recovery {
+    if facets.is_read_only() {
+        return Recovery::Rerun;
+    }
+    match facets.idempotency {
+        Idempotency::Idempotent => Recovery::Rerun,
+        Idempotency::Keyed => Recovery::RerunKeyed,
+        Idempotency::Unsafe if definition.hooks.contains(&Hook::Verify) => Recovery::Verify,
+        Idempotency::Unsafe => Recovery::Ask,
+    }
+}
+
+fn behaviour_digest(definition: &Definition, facets: &ResolvedFacets) -> Digest {
+    Digest::of_json(&json!({
+        "input": definition.input_schema.hash(),
+        "output": definition.output_schema.as_ref().map(|schema| schema.hash()),
+        "ownership": definition.ownership,
+        "executor": definition.executor,
+        "mutates": facets.mutates,
+        "reach": facets.reach,
+        "idempotency": facets.idempotency,
+        "major": definition.version.major,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::{Facets, Schema, ToolSpec};
+
+    fn definition() -> Definition {
+        let schema = Schema::new(r#"{"type":"object"}"#).unwrap();
+        Definition::new("charge".parse().unwrap(), "Charges a card.", schema)
+    }
+
+    fn contract(change: impl FnOnce(&mut Definition)) -> Contract {
+        let mut definition = definition();
+        change(&mut definition);
+        Contract::clone(ToolSpec::new(definition).unwrap().contract())
+    }
+
+    // S4-26, C20: what follows a crash is decided by what the tool declares.
+    #[test]
+    fn recovery_follows_from_what_is_declared() {
+        let with = |idempotency, mutates| Facets {
+            idempotency: Some(idempotency),
+            mutates: Some(mutates),
+            ..Facets::default()
+        };
+        let read = contract(|d| d.facets = with(Idempotency::Unsafe, Mutates::None));
+        assert_eq!(read.recovery, Recovery::Rerun);
+        let keyed = contract(|d| d.facets = with(Idempotency::Keyed, Mutates::Irreversible));
+        assert_eq!(keyed.recovery, Recovery::RerunKeyed);
+        let idempotent = contract(|d| d.facets = with(Idempotency::Idempotent, Mutates::Bounded));
+        assert_eq!(idempotent.recovery, Recovery::Rerun);
+        let verify = contract(|d| {
+            d.hooks.insert(Hook::Verify);
+        });
+        assert_eq!(verify.recovery, Recovery::Verify);
+        assert_eq!(contract(|_| {}).recovery, Recovery::Ask);
+    }
+
+    #[test]
+    fn the_digest_changes_with_behaviour_and_not_with_wording() {
+        let base = contract(|_| {});
+        assert_eq!(contract(|d| d.description = "Other words.".into()).digest, base.digest);
+        let schema = Schema::new(r#"{"type":"object","properties":{"a":{}}}"#).unwrap();
+        assert_ne!(contract(|d| d.input_schema = schema).digest, base.digest);
+        assert_ne!(contract(|d| d.facets.mutates = Some(Mutates::None)).digest, base.digest);
+    }
+}
