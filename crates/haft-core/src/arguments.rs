@@ -1,9 +1,12 @@
 //! What a model asks for, and the arguments that a call carries.
 
+use std::fmt;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, canonical};
 use crate::id::{ProviderCallId, SealId};
 use crate::json::{self, JsonError, JsonLimits};
 use crate::tool::Redaction;
@@ -42,12 +45,28 @@ impl RequestedCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arguments {
     /// What may be recorded and shown.
-    record: Map<String, Value>,
+    record: Arc<Map<String, Value>>,
     /// The digest of what runs.
     digest: Digest,
     /// Where what runs is kept, when it differs from the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seal: Option<SealId>,
+}
+
+/// Where secret arguments are kept, and what keeps their digest from being guessed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// The sealed entry.
+    pub id: SealId,
+    /// Random bytes kept with the sealed arguments and never in the log: without them a short
+    /// secret could be found by hashing guesses.
+    pub salt: [u8; 32],
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seal").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 impl Arguments {
@@ -56,13 +75,15 @@ impl Arguments {
         let value = Value::Object(arguments);
         let digest = Digest::of_json(&value);
         let Value::Object(record) = value else { unreachable!("an object was put in") };
-        Self { record, digest, seal: None }
+        Self { record: Arc::new(record), digest, seal: None }
     }
 
     /// Takes arguments of which some are secret and are kept under `seal`.
-    pub fn sealed(arguments: &Map<String, Value>, redaction: &Redaction, seal: SealId) -> Self {
-        let digest = Digest::of_json(&Value::Object(arguments.clone()));
-        Self { record: redaction.record_view(arguments), digest, seal: Some(seal) }
+    pub fn sealed(arguments: &Map<String, Value>, redaction: &Redaction, seal: Seal) -> Self {
+        let text = canonical(&Value::Object(arguments.clone()));
+        let digest = Digest::of_parts(&[&seal.salt, text.as_bytes()]);
+        let record = Arc::new(redaction.record_view(arguments));
+        Self { record, digest, seal: Some(seal.id) }
     }
 
     /// Returns the view that may be recorded and shown.
@@ -104,14 +125,15 @@ mod tests {
     #[test]
     fn a_sealed_record_shows_no_secret_but_binds_the_arguments_that_run() {
         let redaction = Redaction { secret: vec!["/token".parse().unwrap()] };
-        let seal = SealId::from_bits(3);
+        let seal = Seal { id: SealId::from_bits(3), salt: [7; 32] };
         let one = Arguments::sealed(&object(&json!({"token": "a"})), &redaction, seal);
         let two = Arguments::sealed(&object(&json!({"token": "b"})), &redaction, seal);
         assert_eq!(one.record(), two.record());
         assert_ne!(one.digest(), two.digest());
         assert!(!serde_json::to_string(&one).unwrap().contains("\"a\""));
         let plain = Arguments::plain(object(&json!({"token": "a"})));
-        assert_eq!(plain.digest(), one.digest());
-        assert_eq!(plain.seal(), None);
+        assert_ne!(plain.digest(), one.digest(), "a guess cannot be checked without the salt");
+        assert_eq!((plain.seal(), one.seal()), (None, Some(SealId::from_bits(3))));
+        assert!(!format!("{seal:?}").contains('7'));
     }
 }

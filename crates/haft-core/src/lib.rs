@@ -1,16 +1,21 @@
 //! The vocabulary and the session machine of Haft.
 
+mod actor;
 mod arguments;
 mod digest;
 mod id;
+pub mod journal;
 pub mod json;
 mod name;
 mod outcome;
+pub mod permission;
 mod pointer;
+pub mod session;
 mod time;
 pub mod tool;
 
-pub use arguments::{Arguments, RequestedCall};
+pub use actor::{Actor, ActorId, ActorIdError, ActorKind};
+pub use arguments::{Arguments, RequestedCall, Seal};
 pub use digest::{Digest, DigestError, canonical};
 pub use id::{
     ArtifactId, CallId, GrantId, IdError, MessageId, ProviderCallId, ProviderCallIdError,

@@ -1,0 +1,183 @@
+//! The journal: events as stored, each chained by hash to the one before.
+//!
+//! The hash covers the stored bytes, so whoever has the entries can verify them without knowing
+//! what the events mean, and an entry that was changed, left out or moved is found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::id::SessionId;
+use crate::session::{Corrupt, Event, State, evolve};
+use crate::time::Timestamp;
+
+/// The version of the stored form that this code writes.
+pub const FORMAT: u32 = 1;
+
+/// One stored event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The version of the stored form.
+    pub format: u32,
+    /// The session.
+    pub session: SessionId,
+    /// Its place in the session's log, from 1.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// The hash of this entry: of everything above, the body, and the hash of the one before.
+    pub hash: Digest,
+    /// The event, as JSON text.
+    pub body: String,
+}
+
+/// The end of a log: what the next entry is chained to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The last entry's place; 0 for an empty log.
+    pub seq: u64,
+    /// The last entry's hash.
+    pub hash: Digest,
+}
+
+impl Head {
+    /// The head of an empty log.
+    pub const EMPTY: Self = Self { seq: 0, hash: Digest::ZERO };
+
+    /// Makes the entry that follows.
+    ///
+    /// # Errors
+    ///
+    /// When the event cannot be written as JSON.
+    pub fn append(
+        &mut self,
+        session: SessionId,
+        at: Timestamp,
+        event: &Event,
+    ) -> Result<Entry, JournalError> {
+        let body = serde_json::to_string(event).map_err(|error| JournalError::Unwritable {
+            event: event.name(),
+            message: error.to_string(),
+        })?;
+        let seq = self.seq + 1;
+        let hash = chain(self.hash, FORMAT, session, seq, at, &body);
+        *self = Self { seq, hash };
+        Ok(Entry { format: FORMAT, session, seq, at, hash, body })
+    }
+
+    /// Checks that an entry follows, and moves on to it.
+    ///
+    /// # Errors
+    ///
+    /// When an entry is missing, out of place or changed.
+    pub fn verify(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        let expected = self.seq + 1;
+        if entry.seq != expected {
+            return Err(JournalError::OutOfPlace { expected, found: entry.seq });
+        }
+        let hash = chain(self.hash, entry.format, entry.session, entry.seq, entry.at, &entry.body);
+        if hash != entry.hash {
+            return Err(JournalError::Changed { seq: entry.seq });
+        }
+        *self = Self { seq: entry.seq, hash };
+        Ok(())
+    }
+}
+
+fn chain(
+    previous: Digest,
+    format: u32,
+    session: SessionId,
+    seq: u64,
+    at: Timestamp,
+    body: &str,
+) -> Digest {
+    Digest::of_parts(&[
+        previous.as_bytes(),
+        &format.to_be_bytes(),
+        &session.bits().to_be_bytes(),
+        &seq.to_be_bytes(),
+        &at.ms().to_be_bytes(),
+        body.as_bytes(),
+    ])
+}
+
+impl Entry {
+    /// Reads the event.
+    ///
+    /// # Errors
+    ///
+    /// When the entry was written by a newer Haft, or its body is not an event.
+    pub fn event(&self) -> Result<Event, JournalError> {
+        if self.format > FORMAT {
+            return Err(JournalError::Newer { seq: self.seq, found: self.format });
+        }
+        serde_json::from_str(&self.body)
+            .map_err(|error| JournalError::Unreadable { seq: self.seq, message: error.to_string() })
+    }
+}
+
+/// Folds entries into the state that they lead to.
+///
+/// # Errors
+///
+/// When an entry cannot be read or cannot follow.
+pub fn replay<'a>(
+    state: State,
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> Result<State, JournalError> {
+    entries.into_iter().try_fold(state, |state, entry| {
+        let corrupt = |source| JournalError::Corrupt { seq: entry.seq, source };
+        evolve(state, entry.at, &entry.event()?).map_err(corrupt)
+    })
+}
+
+/// What is wrong with a journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// An entry is missing, or stands in another place.
+    #[error("expected entry {expected}, found entry {found}: one is missing or out of place")]
+    OutOfPlace {
+        /// The place that comes next.
+        expected: u64,
+        /// The place that was found.
+        found: u64,
+    },
+    /// An entry, or the one before it, is not what was written.
+    #[error("entry {seq} does not match its hash: it or the one before it was changed")]
+    Changed {
+        /// The entry.
+        seq: u64,
+    },
+    /// An entry was written by a newer Haft.
+    #[error("entry {seq} has format {found}, newer than {FORMAT}; use a newer haft")]
+    Newer {
+        /// The entry.
+        seq: u64,
+        /// Its format.
+        found: u32,
+    },
+    /// An entry's body is not an event.
+    #[error("entry {seq} is not an event: {message}")]
+    Unreadable {
+        /// The entry.
+        seq: u64,
+        /// What the reader says.
+        message: String,
+    },
+    /// An event cannot be written.
+    #[error("event `{event}` cannot be written: {message}")]
+    Unwritable {
+        /// The event.
+        event: &'static str,
+        /// What the writer says.
+        message: String,
+    },
+    /// An entry cannot follow those before it.
+    #[error("entry {seq}: {source}")]
+    Corrupt {
+        /// The entry.
+        seq: u64,
+        /// Why.
+        source: Corrupt,
+    },
+}

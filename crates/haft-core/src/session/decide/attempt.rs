@@ -1,0 +1,186 @@
+//! Previews, attempts and retries: what comes back from running things.
+
+use serde_json::Value;
+
+use super::Draft;
+use crate::id::CallId;
+use crate::outcome::{
+    CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance, Trust,
+};
+use crate::session::effect::Effect;
+use crate::session::event::{Basis, Event, SuspendReason, SuspensionKind, VerifyFinding};
+use crate::session::input::{
+    AttemptEnded, AttemptReport, Previewed, RetryDue, Returned, Verification, Verified,
+};
+use crate::session::refusal::{Refusal, Stale};
+use crate::session::state::{Call, Phase, Stopping};
+use crate::time::Timestamp;
+use crate::tool::{Contract, Executor, Ownership};
+
+impl Draft {
+    pub(super) fn take_preview(&mut self, previewed: Previewed) -> Result<(), Refusal> {
+        let call = self.call(previewed.call)?;
+        if call.phase != Phase::Previewing {
+            return Err(Refusal::Stale(Stale::NotAwaiting));
+        }
+        let (kind, reason) = (SuspensionKind::Approval, SuspendReason::Asked);
+        self.suspend(previewed.call, kind, reason, Some(previewed.preview))
+    }
+
+    pub(super) fn take_attempt(&mut self, ended: AttemptEnded) -> Result<(), Refusal> {
+        let call = self.call(ended.call)?;
+        let current = match &call.phase {
+            Phase::Running { attempt, .. } | Phase::Cancelling { attempt, .. } => Some(*attempt),
+            Phase::Settled { at, .. } => {
+                return Err(Refusal::Stale(Stale::Finished { at: *at }));
+            }
+            Phase::Proposed
+            | Phase::Previewing
+            | Phase::Waiting(_)
+            | Phase::Ready { .. }
+            | Phase::Verifying { .. }
+            | Phase::AtProvider { .. } => None,
+        };
+        if current != Some(ended.attempt) {
+            return Err(Refusal::Stale(Stale::OtherAttempt));
+        }
+        match ended.report {
+            AttemptReport::Returned(returned) => {
+                self.take_return(ended.call, ended.attempt, returned)
+            }
+            AttemptReport::WorldMoved { preview } => self.ask_again(ended.call, preview),
+        }
+    }
+
+    fn take_return(&mut self, id: CallId, attempt: u32, returned: Returned) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        let runs = matches!(call.phase, Phase::Running { .. });
+        let wait = match &returned.result {
+            CallResult::Err(failure) if runs && self.require_open()?.stopping == Stopping::No => {
+                call.contract.retry.wait_after(attempt, failure.class)
+            }
+            CallResult::Ok(_) | CallResult::Err(_) => None,
+        };
+        match (wait, returned.result) {
+            (Some(wait), CallResult::Err(failure)) => {
+                let due = self.now + wait;
+                self.effects.push(Effect::ScheduleRetry { call: id, due });
+                self.emit(Event::CallRetryScheduled { call: id, attempt, failure, due })
+            }
+            (_, result) => self.finish(id, Returned { result, ..returned }, None),
+        }
+    }
+
+    /// The world moved under an approval, so the approver sees the difference. Someone who has
+    /// meanwhile stopped the session is not asked.
+    fn ask_again(
+        &mut self,
+        id: CallId,
+        preview: crate::session::event::Preview,
+    ) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        let approved = match &call.phase {
+            Phase::Running { permit, .. } => matches!(permit.basis, Basis::Approval { .. }),
+            _ => false,
+        };
+        if approved && self.require_open()?.stopping == Stopping::No {
+            let (kind, reason) = (SuspensionKind::Approval, SuspendReason::WorldMoved);
+            return self.suspend(id, kind, reason, Some(preview));
+        }
+        let message = "not run: what it would change is not what was approved";
+        self.fail(id, Failure::new(ErrorClass::Cancelled, message))
+    }
+
+    pub(super) fn take_retry(&mut self, due: &RetryDue) -> Result<(), Refusal> {
+        match &self.call(due.call)?.phase {
+            Phase::Ready { due: Some(at), .. } if *at > self.now => {
+                Err(Refusal::NotDue { due: *at })
+            }
+            Phase::Ready { .. } => Ok(()),
+            Phase::Settled { at, .. } => Err(Refusal::Stale(Stale::Finished { at: *at })),
+            Phase::Proposed
+            | Phase::Previewing
+            | Phase::Waiting(_)
+            | Phase::Running { .. }
+            | Phase::Verifying { .. }
+            | Phase::Cancelling { .. }
+            | Phase::AtProvider { .. } => Err(Refusal::Stale(Stale::OtherAttempt)),
+        }
+    }
+
+    pub(super) fn take_verification(&mut self, verified: Verified) -> Result<(), Refusal> {
+        let Verified { call: id, attempt, verdict } = verified;
+        let waits = match self.call(id)?.phase {
+            Phase::Verifying { attempt: current, .. } => current == attempt,
+            _ => false,
+        };
+        if !waits {
+            return Err(Refusal::Stale(Stale::OtherAttempt));
+        }
+        let finding = match &verdict {
+            Verification::Applied(_) => VerifyFinding::Applied,
+            Verification::Absent => VerifyFinding::Absent,
+            Verification::Unknown => VerifyFinding::Unknown,
+        };
+        self.emit(Event::CallVerified { call: id, attempt, finding })?;
+        match verdict {
+            Verification::Applied(output) => {
+                self.finish(id, Returned::from(CallResult::Ok(output)), None)
+            }
+            Verification::Absent => Ok(()),
+            Verification::Unknown => {
+                self.suspend(id, SuspensionKind::Settlement, SuspendReason::InDoubt, None)
+            }
+        }
+    }
+
+    /// Gives a call its outcome.
+    pub(super) fn finish(
+        &mut self,
+        id: CallId,
+        returned: Returned,
+        provider_meta: Option<Value>,
+    ) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        let outcome = Outcome {
+            call: id,
+            tool: call.contract.tool.clone(),
+            attempt: call.attempts,
+            started_at: started_at(call, self.now),
+            finished_at: self.now,
+            result: returned.result,
+            directives: returned.directives,
+            provenance: provenance(&call.contract),
+            provider_meta,
+            extra: returned.extra,
+        };
+        self.emit(Event::CallFinished { outcome })
+    }
+}
+
+fn started_at(call: &Call, now: Timestamp) -> Timestamp {
+    match &call.phase {
+        Phase::Running { started_at, .. }
+        | Phase::Verifying { started_at, .. }
+        | Phase::Cancelling { started_at, .. } => *started_at,
+        Phase::AtProvider { since } => *since,
+        Phase::Waiting(suspension) => suspension.since,
+        Phase::Proposed | Phase::Previewing | Phase::Ready { .. } | Phase::Settled { .. } => now,
+    }
+}
+
+/// Only our own code is taken at its word (document 004's security rule).
+fn provenance(contract: &Contract) -> Provenance {
+    let trust = match (contract.executor, contract.ownership) {
+        (Executor::Server, Ownership::Managed) => Trust::Trusted,
+        (Executor::Server, Ownership::Mcp | Ownership::Custom)
+        | (Executor::Human | Executor::Client | Executor::Provider, _) => Trust::Untrusted,
+    };
+    Provenance { executor: contract.executor, trust }
+}
+
+/// What stands for a result that nobody has.
+pub(super) fn said_to_have_happened() -> Output {
+    let text = "A person confirms that this call took effect; its result is not known.";
+    Output { content: vec![ContentBlock::Text { text: text.to_owned() }], ..Output::default() }
+}

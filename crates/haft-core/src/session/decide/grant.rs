@@ -1,0 +1,77 @@
+//! Standing grants: given, taken back, and applied to what already waits.
+
+use super::Draft;
+use super::session::refuse_agent;
+use crate::actor::Actor;
+use crate::permission::StandingGrant;
+use crate::session::event::{Decided, Event, SuspendReason, SuspensionKind};
+use crate::session::input::GrantRevoked;
+use crate::session::refusal::Refusal;
+use crate::session::state::{Call, Phase};
+use crate::tool::Gate;
+
+impl Draft {
+    pub(super) fn take_grant(&mut self, grant: StandingGrant) -> Result<(), Refusal> {
+        self.require_open()?;
+        self.require_grantable(&grant)?;
+        self.add_grant(grant)
+    }
+
+    pub(super) fn require_grantable(&self, grant: &StandingGrant) -> Result<(), Refusal> {
+        refuse_agent(&grant.by, "give a standing permission")?;
+        let always =
+            |call: &Call| call.contract.tool == grant.tool && call.contract.gate == Gate::AskAlways;
+        match self.require_open()?.calls().any(always) {
+            true => Err(Refusal::GrantNeverApplies),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds the grant, then lets it settle the calls that wait and that it covers.
+    pub(super) fn add_grant(&mut self, grant: StandingGrant) -> Result<(), Refusal> {
+        let id = grant.id;
+        self.emit(Event::GrantAdded { grant })?;
+        for call in self.calls_where(waits_for_a_yes) {
+            let open = self.require_open()?;
+            let held = open.grants().iter().find(|held| held.id == id);
+            let (Some(held), Some(waiting)) = (held, open.call(call)) else { continue };
+            let Ok(used) = held.covers(&waiting.contract, &waiting.arguments, self.now) else {
+                continue;
+            };
+            let round = waiting.rounds;
+            let by: Actor = held.by.clone();
+            let decision = Decided::Granted { used };
+            self.emit(Event::CallResolved { call, round, resolution: None, by, decision })?;
+            self.hand_out(call)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn revoke_grant(&mut self, revoked: GrantRevoked) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        if !open.grants().iter().any(|held| held.id == revoked.grant) {
+            return Err(Refusal::UnknownGrant);
+        }
+        refuse_agent(&revoked.by, "take a permission back")?;
+        self.emit(Event::GrantRevoked { grant: revoked.grant, by: revoked.by })
+    }
+}
+
+/// A call whose approver must see a difference is not settled by a grant.
+fn waits_for_a_yes(call: &Call) -> bool {
+    match &call.phase {
+        Phase::Waiting(suspension) => {
+            suspension.kind == SuspensionKind::Approval
+                && suspension.reason == SuspendReason::Asked
+                && call.contract.gate != Gate::AskAlways
+        }
+        Phase::Proposed
+        | Phase::Previewing
+        | Phase::Ready { .. }
+        | Phase::Running { .. }
+        | Phase::Verifying { .. }
+        | Phase::Cancelling { .. }
+        | Phase::AtProvider { .. }
+        | Phase::Settled { .. } => false,
+    }
+}

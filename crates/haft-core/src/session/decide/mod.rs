@@ -1,0 +1,125 @@
+//! `decide`: what comes of an input. One file per family of transitions.
+
+mod advance;
+mod attempt;
+mod grant;
+mod model;
+mod propose;
+mod recover;
+mod resolve;
+mod session;
+mod settle;
+mod stop;
+
+use super::effect::{Decision, Effect, Reply};
+use super::event::Event;
+use super::evolve::evolve;
+use super::input::Input;
+use super::refusal::{Refusal, Stale};
+use super::state::{Call, Open, State};
+use crate::id::CallId;
+use crate::time::Timestamp;
+
+/// Decides what comes of an input: events to append, an answer, and effects, in this order.
+///
+/// # Errors
+///
+/// A [`Refusal`] when the input changes nothing.
+pub fn decide(state: &State, now: Timestamp, input: Input) -> Result<Decision, Refusal> {
+    let mut draft = Draft::new(state, now);
+    draft.take(input)?;
+    draft.advance()?;
+    Ok(draft.into())
+}
+
+/// Decides what comes of an input on a node that does not own the session: the input is recorded
+/// and answered, and whoever owns the session goes on from there when [`Input::Woken`].
+///
+/// So a resolution needs no owner, and an acknowledged one is durable wherever it came in.
+///
+/// # Errors
+///
+/// As [`decide`], and [`Refusal::NeedsOwner`] for an input that only the owner can act upon.
+pub fn accept(state: &State, now: Timestamp, input: Input) -> Result<Decision, Refusal> {
+    let mut draft = Draft::new(state, now);
+    draft.take(input)?;
+    if !draft.effects.is_empty() {
+        return Err(Refusal::NeedsOwner);
+    }
+    Ok(draft.into())
+}
+
+/// A decision in the making: the state already includes the events so far.
+struct Draft {
+    now: Timestamp,
+    state: State,
+    events: Vec<Event>,
+    effects: Vec<Effect>,
+    reply: Reply,
+}
+
+impl From<Draft> for Decision {
+    fn from(draft: Draft) -> Self {
+        let Draft { state, events, effects, reply, .. } = draft;
+        Self { events, reply, effects, state }
+    }
+}
+
+impl Draft {
+    fn new(state: &State, now: Timestamp) -> Self {
+        let (events, effects) = (Vec::new(), Vec::new());
+        Self { now, state: state.clone(), events, effects, reply: Reply::Accepted }
+    }
+
+    fn take(&mut self, input: Input) -> Result<(), Refusal> {
+        match input {
+            Input::Opened(opened) => self.open_session(opened),
+            Input::MessageArrived(message) => self.take_message(message),
+            Input::ModelAnswered(answer) => self.take_answer(answer),
+            Input::ModelFailed(failure) => self.take_model_failure(failure),
+            Input::CallsProposed(proposed) => self.take_proposals(proposed),
+            Input::Previewed(previewed) => self.take_preview(previewed),
+            Input::AttemptEnded(ended) => self.take_attempt(ended),
+            Input::Verified(verified) => self.take_verification(verified),
+            Input::RetryDue(due) => self.take_retry(&due),
+            Input::Resolved(resolved) => self.take_resolution(resolved),
+            Input::Expired(expired) => self.expire(&expired),
+            Input::ClientGone(gone) => self.miss_client(&gone),
+            Input::CallCancelled(cancelled) => self.cancel_call(&cancelled),
+            Input::ToolChanged(changed) => self.change_tool(changed),
+            Input::Interrupted(interrupted) => self.interrupt(interrupted),
+            Input::Reconfigured(reconfigured) => self.reconfigure(reconfigured),
+            Input::Granted(granted) => self.take_grant(granted.grant),
+            Input::GrantRevoked(revoked) => self.revoke_grant(revoked),
+            Input::Ended(ended) => self.end_session(ended),
+            Input::Revived => self.recover(),
+            Input::Woken => self.require_open().map(|_| ()),
+        }
+    }
+
+    fn emit(&mut self, event: Event) -> Result<(), Refusal> {
+        let state = std::mem::take(&mut self.state);
+        self.state = evolve(state, self.now, &event)?;
+        self.events.push(event);
+        Ok(())
+    }
+
+    fn require_open(&self) -> Result<&Open, Refusal> {
+        match &self.state {
+            State::Open(open) => Ok(open),
+            State::Unopened => Err(Refusal::NotOpen),
+            State::Ended { .. } => Err(Refusal::Ended),
+        }
+    }
+
+    fn call(&self, id: CallId) -> Result<&Call, Refusal> {
+        self.require_open()?.call(id).ok_or(Refusal::Stale(Stale::Unknown))
+    }
+
+    /// Returns the ids of the calls for which something holds, so that each can be moved.
+    fn calls_where(&self, holds: impl Fn(&Call) -> bool) -> Vec<CallId> {
+        let open = self.state.as_open();
+        let calls = open.into_iter().flat_map(Open::calls);
+        calls.filter(|call| holds(call)).map(|call| call.id).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! The model's answers.
+
+use super::Draft;
+use crate::id::{CallId, ProviderCallId};
+use crate::outcome::{CallResult, ErrorClass, Failure};
+use crate::session::event::{Event, TurnEnding};
+use crate::session::input::{ModelAnswered, ModelFailed, ProviderResult, Returned};
+use crate::session::refusal::{Refusal, Stale};
+use crate::session::state::{Activity, Phase};
+
+impl Draft {
+    pub(super) fn take_answer(&mut self, answer: ModelAnswered) -> Result<(), Refusal> {
+        self.require_thinking(answer.turn, answer.attempt)?;
+        self.refuse_duplicates(&answer.calls)?;
+        let open = self.require_open()?;
+        let earlier = self.calls_where(|call| matches!(call.phase, Phase::AtProvider { .. }));
+        let unchanged = open.advertised.as_deref() == Some(&*answer.advertised);
+        self.emit(Event::TurnAnswered {
+            turn: answer.turn,
+            content: answer.content,
+            advertised: (!unchanged).then(|| answer.advertised.iter().cloned().collect()),
+        })?;
+        for proposal in answer.calls {
+            self.admit(proposal, Some(&answer.advertised))?;
+        }
+        for result in answer.provider_results {
+            self.take_provider_result(result)?;
+        }
+        for call in earlier {
+            if self.call(call)?.phase.is_open() {
+                let message = "the provider never gave a result for this call";
+                self.fail(call, Failure::new(ErrorClass::Upstream, message))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_model_failure(&mut self, failed: ModelFailed) -> Result<(), Refusal> {
+        self.require_thinking(failed.turn, failed.attempt)?;
+        for call in self.calls_where(|call| call.phase.is_open()) {
+            let message = "the provider's response ended before it gave a result for this call";
+            self.fail(call, Failure::new(ErrorClass::Upstream, message))?;
+        }
+        let ending = TurnEnding::Failed { failure: failed.failure };
+        self.emit(Event::TurnEnded { turn: failed.turn, ending })
+    }
+
+    fn require_thinking(&self, turn: u32, attempt: u32) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        if open.turn == turn && open.activity == (Activity::Thinking { attempt }) {
+            Ok(())
+        } else {
+            Err(Refusal::Stale(Stale::OtherAttempt))
+        }
+    }
+
+    fn take_provider_result(&mut self, given: ProviderResult) -> Result<(), Refusal> {
+        match self.provider_call(&given.provider_id) {
+            Some(call) => self.finish(call, Returned::from(given.result), given.meta),
+            None => self.emit(Event::ProviderResultIgnored { provider_id: given.provider_id }),
+        }
+    }
+
+    fn provider_call(&self, provider_id: &ProviderCallId) -> Option<CallId> {
+        let calls = self.state.as_open()?.calls();
+        let mut open = calls.filter(|call| matches!(call.phase, Phase::AtProvider { .. }));
+        open.find(|call| call.provider_id == *provider_id).map(|call| call.id)
+    }
+
+    /// Ends a call that did not give what it should have.
+    pub(super) fn fail(&mut self, call: CallId, failure: Failure) -> Result<(), Refusal> {
+        self.finish(call, Returned::from(CallResult::Err(failure)), None)
+    }
+}

@@ -1,0 +1,92 @@
+//! Revival: what was running in a process that is gone.
+//!
+//! Nothing is silently run twice, and nothing silently dropped. A call that was started is run
+//! again if it only looks or is recognised by its key, settled by its verify hook if it has one,
+//! and otherwise parked for a person.
+
+use super::Draft;
+use super::resolve::not_known;
+use crate::id::CallId;
+use crate::outcome::{ErrorClass, Failure};
+use crate::session::effect::Effect;
+use crate::session::event::{Event, RecoveryPlan, SuspendReason, SuspensionKind};
+use crate::session::refusal::Refusal;
+use crate::session::state::{Activity, Phase, Stopping};
+use crate::tool::Recovery;
+
+/// A call that keeps killing its process is not run for ever.
+const RECOVERIES_MAX: u32 = 3;
+
+impl Draft {
+    pub(super) fn recover(&mut self) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        if let Activity::Thinking { attempt } = open.activity {
+            let (turn, attempt) = (open.turn, attempt + 1);
+            self.emit(Event::TurnRetried { turn, attempt })?;
+            self.effects.push(Effect::RunModel { turn, attempt });
+        }
+        for call in self.calls_where(|call| call.phase.is_open()) {
+            self.recover_call(call)?;
+        }
+        Ok(())
+    }
+
+    fn recover_call(&mut self, id: CallId) -> Result<(), Refusal> {
+        match self.call(id)?.phase {
+            Phase::Running { attempt, .. } => self.recover_attempt(id, attempt),
+            Phase::Cancelling { .. } => {
+                self.fail(id, not_known("its process ended while it was being stopped"))
+            }
+            Phase::Verifying { attempt, .. } => {
+                self.effects.push(Effect::Verify { call: id, attempt });
+                Ok(())
+            }
+            Phase::Previewing => {
+                self.effects.push(Effect::Preview { call: id });
+                Ok(())
+            }
+            Phase::Ready { due: Some(due), .. } if due > self.now => {
+                self.effects.push(Effect::ScheduleRetry { call: id, due });
+                Ok(())
+            }
+            Phase::Proposed
+            | Phase::Waiting(_)
+            | Phase::Ready { .. }
+            | Phase::AtProvider { .. }
+            | Phase::Settled { .. } => Ok(()),
+        }
+    }
+
+    fn recover_attempt(&mut self, id: CallId, attempt: u32) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        let recovery = call.contract.recovery;
+        let plan = if self.require_open()?.stopping != Stopping::No {
+            RecoveryPlan::Report
+        } else if call.recoveries >= RECOVERIES_MAX {
+            RecoveryPlan::Ask
+        } else {
+            match recovery {
+                Recovery::Rerun | Recovery::RerunKeyed => RecoveryPlan::Rerun,
+                Recovery::Verify => RecoveryPlan::Verify,
+                Recovery::Ask => RecoveryPlan::Ask,
+            }
+        };
+        self.emit(Event::CallInterrupted { call: id, attempt, plan })?;
+        match plan {
+            RecoveryPlan::Rerun => Ok(()),
+            RecoveryPlan::Verify => {
+                self.effects.push(Effect::Verify { call: id, attempt });
+                Ok(())
+            }
+            RecoveryPlan::Ask => {
+                self.suspend(id, SuspensionKind::Settlement, SuspendReason::InDoubt, None)
+            }
+            RecoveryPlan::Report if recovery == Recovery::Rerun => {
+                self.fail(id, Failure::new(ErrorClass::Cancelled, "[cancelled]"))
+            }
+            RecoveryPlan::Report => {
+                self.fail(id, not_known("its process ended after the session was stopped"))
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Ending a wait: one winner, everyone else is told who and when.
+
+use super::Draft;
+use super::attempt::said_to_have_happened;
+use super::session::refuse_agent;
+use crate::actor::Actor;
+use crate::id::{CallId, ResolutionId};
+use crate::outcome::{CallResult, ErrorClass, Failure};
+use crate::permission::{Report, Verdict};
+use crate::session::effect::Reply;
+use crate::session::event::{Decided, Event, SuspensionKind};
+use crate::session::input::{
+    ClientGone, Edit, Expired, Fit, PolicyFacts, Resolution, Resolved, Returned, Settlement,
+};
+use crate::session::refusal::{Refusal, Stale};
+use crate::session::state::{Call, Phase, Suspension};
+use crate::time::Timestamp;
+
+/// Who ends which wait.
+struct Resolver {
+    id: ResolutionId,
+    call: CallId,
+    by: Actor,
+}
+
+impl Draft {
+    pub(super) fn take_resolution(&mut self, resolved: Resolved) -> Result<(), Refusal> {
+        let Resolved { id, call, round, by, resolution, policy } = resolved;
+        let found = self.call(call)?;
+        let recorded = found.decided.as_ref().and_then(|decided| decided.resolution);
+        if recorded == Some(id) {
+            self.reply = Reply::AlreadyRecorded;
+            return Ok(());
+        }
+        let suspension = awaited(found, self.now)?;
+        if let Some(seen) = round.filter(|round| *round != suspension.round) {
+            return Err(Refusal::Stale(Stale::OtherRound { seen, current: suspension.round }));
+        }
+        refuse_agent(&by, "end a wait")?;
+        require_kind(suspension.kind, &resolution)?;
+        let resolver = Resolver { id, call, by };
+        match resolution {
+            Resolution::Approve { edit, note, grant } => {
+                if let Some(grant) = &grant {
+                    self.require_grantable(grant)?;
+                }
+                self.approve(&resolver, &policy, edit, note)?;
+                grant.map_or(Ok(()), |grant| self.add_grant(*grant))
+            }
+            Resolution::Deny { note } => self.deny(&resolver, note),
+            Resolution::Answer { output, fit } => {
+                require_fit(fit)?;
+                self.decided(&resolver, Decided::Answer { output: output.clone() })?;
+                self.finish(call, Returned::from(CallResult::Ok(output)), None)
+            }
+            Resolution::Result { result, directives, fit } => {
+                require_fit(fit)?;
+                let returned = Returned { directives: directives.clone(), ..result.clone().into() };
+                self.decided(&resolver, Decided::Result { result, directives })?;
+                self.finish(call, returned, None)
+            }
+            Resolution::Settle(settlement) => self.settle(&resolver, &policy, settlement),
+        }
+    }
+
+    fn approve(
+        &mut self,
+        resolver: &Resolver,
+        policy: &PolicyFacts,
+        edit: Option<Edit>,
+        note: Option<String>,
+    ) -> Result<(), Refusal> {
+        let arguments = match edit {
+            Some(Edit { arguments, fit }) => {
+                require_fit(fit)?;
+                Some(arguments)
+            }
+            None => None,
+        };
+        self.decided(resolver, Decided::Approve { arguments, note })?;
+        match forbidden(policy) {
+            Some(failure) => self.fail(resolver.call, failure),
+            None => self.hand_out(resolver.call),
+        }
+    }
+
+    fn deny(&mut self, resolver: &Resolver, note: Option<String>) -> Result<(), Refusal> {
+        let message = match &note {
+            Some(note) => format!("denied by approver: {note}"),
+            None => "denied by approver".to_owned(),
+        };
+        self.decided(resolver, Decided::Deny { note })?;
+        self.fail(resolver.call, Failure::new(ErrorClass::Denied, message))
+    }
+
+    fn settle(
+        &mut self,
+        resolver: &Resolver,
+        policy: &PolicyFacts,
+        settlement: Settlement,
+    ) -> Result<(), Refusal> {
+        match settlement {
+            Settlement::Happened { output } => {
+                self.decided(resolver, Decided::Happened { output: output.clone() })?;
+                let output = output.unwrap_or_else(said_to_have_happened);
+                self.finish(resolver.call, Returned::from(CallResult::Ok(output)), None)
+            }
+            Settlement::RunAgain => {
+                self.decided(resolver, Decided::RunAgain)?;
+                forbidden(policy).map_or(Ok(()), |failure| self.fail(resolver.call, failure))
+            }
+            Settlement::GiveUp => {
+                self.decided(resolver, Decided::GiveUp)?;
+                self.fail(resolver.call, not_known("a person left it at that"))
+            }
+        }
+    }
+
+    fn decided(&mut self, resolver: &Resolver, decision: Decided) -> Result<(), Refusal> {
+        let Resolver { id, call, by } = resolver;
+        let round = self.call(*call)?.rounds;
+        let (resolution, by) = (Some(*id), by.clone());
+        self.emit(Event::CallResolved { call: *call, round, resolution, by, decision })
+    }
+
+    pub(super) fn expire(&mut self, expired: &Expired) -> Result<(), Refusal> {
+        let call = self.call(expired.call)?;
+        let suspension = waiting(call)?;
+        if suspension.round != expired.round {
+            let (seen, current) = (expired.round, suspension.round);
+            return Err(Refusal::Stale(Stale::OtherRound { seen, current }));
+        }
+        if suspension.expires_at > self.now {
+            return Err(Refusal::NotDue { due: suspension.expires_at });
+        }
+        let failure = match suspension.kind {
+            SuspensionKind::Approval | SuspensionKind::Elicitation => {
+                Failure::new(ErrorClass::Expired, "user did not respond")
+            }
+            SuspensionKind::ClientExec => {
+                Failure::new(ErrorClass::Expired, "the client did not respond")
+            }
+            SuspensionKind::Settlement => not_known("nobody settled it in time"),
+        };
+        self.end_wait(expired.call, expired.round, Decided::Expired)?;
+        self.fail(expired.call, failure)
+    }
+
+    pub(super) fn miss_client(&mut self, gone: &ClientGone) -> Result<(), Refusal> {
+        let suspension = waiting(self.call(gone.call)?)?;
+        if suspension.kind != SuspensionKind::ClientExec || suspension.round != gone.round {
+            return Err(Refusal::Stale(Stale::NotAwaiting));
+        }
+        self.end_wait(gone.call, gone.round, Decided::ClientGone)?;
+        let message = "no client is connected to run this; try again when one is";
+        self.fail(gone.call, Failure::new(ErrorClass::Upstream, message))
+    }
+
+    fn end_wait(&mut self, call: CallId, round: u32, decision: Decided) -> Result<(), Refusal> {
+        let by = Actor::system();
+        self.emit(Event::CallResolved { call, round, resolution: None, by, decision })
+    }
+}
+
+fn waiting(call: &Call) -> Result<&Suspension, Refusal> {
+    let decided = call.decided.as_ref().map(|decided| Stale::Decided {
+        by: decided.by.clone(),
+        decision: decided.kind,
+        at: decided.at,
+    });
+    match &call.phase {
+        Phase::Waiting(suspension) => Ok(suspension),
+        Phase::Settled { at, .. } => Err(decided.unwrap_or(Stale::Finished { at: *at })),
+        Phase::Proposed
+        | Phase::Previewing
+        | Phase::Ready { .. }
+        | Phase::Running { .. }
+        | Phase::Verifying { .. }
+        | Phase::Cancelling { .. }
+        | Phase::AtProvider { .. } => Err(decided.unwrap_or(Stale::NotAwaiting)),
+    }
+    .map_err(Refusal::Stale)
+}
+
+/// A wait that ran out is over, even before anyone has swept it up.
+fn awaited(call: &Call, now: Timestamp) -> Result<&Suspension, Refusal> {
+    let suspension = waiting(call)?;
+    if suspension.expires_at <= now {
+        return Err(Refusal::Stale(Stale::Expired { at: suspension.expires_at }));
+    }
+    Ok(suspension)
+}
+
+fn require_kind(expected: SuspensionKind, resolution: &Resolution) -> Result<(), Refusal> {
+    use SuspensionKind::{Approval, ClientExec, Elicitation, Settlement};
+    let (fits, found) = match resolution {
+        Resolution::Approve { .. } => (expected == Approval, "approve"),
+        Resolution::Deny { .. } => (matches!(expected, Approval | Elicitation), "deny"),
+        Resolution::Answer { .. } => (expected == Elicitation, "answer"),
+        Resolution::Result { .. } => (expected == ClientExec, "result"),
+        Resolution::Settle(_) => (expected == Settlement, "settle"),
+    };
+    if fits { Ok(()) } else { Err(Refusal::WrongKind { expected, found }) }
+}
+
+fn require_fit(fit: Fit) -> Result<(), Refusal> {
+    match fit {
+        Fit::Fits => Ok(()),
+        Fit::Misfit { message } => Err(Refusal::Misfit { message }),
+    }
+}
+
+/// Policy is heard once more before an approved call runs: only a denial counts, an `ask` has
+/// just been answered.
+fn forbidden(policy: &PolicyFacts) -> Option<Failure> {
+    if let Some(message) = &policy.unmet_precondition {
+        return Some(Failure::new(ErrorClass::Gate, message.clone()));
+    }
+    policy.reports.iter().find_map(|report| match &report.report {
+        Report::Says { verdict: Verdict::Deny, reason } | Report::Failed { reason } => {
+            let message = format!("approved, but policy denies it by now: {reason}");
+            Some(Failure::new(ErrorClass::Policy, message))
+        }
+        Report::Says { verdict: Verdict::Allow | Verdict::Ask, .. } => None,
+    })
+}
+
+/// The accurate sentence about a call of which nobody knows the end.
+pub(super) fn not_known(why: &str) -> Failure {
+    let message = format!("interrupted: it is not known whether this call took effect; {why}");
+    Failure::new(ErrorClass::Interrupted, message)
+}

@@ -1,0 +1,109 @@
+//! Interrupting, cancelling, ending: every open call gets its outcome.
+
+use super::Draft;
+use super::resolve::not_known;
+use super::session::refuse_agent;
+use crate::actor::Actor;
+use crate::id::CallId;
+use crate::outcome::{ErrorClass, Failure};
+use crate::session::effect::Effect;
+use crate::session::event::{Event, InterruptCause, SuspensionKind, TurnEnding};
+use crate::session::input::{CallCancelled, Ended, Interrupted};
+use crate::session::refusal::{Refusal, Stale};
+use crate::session::state::{Activity, Phase, Stopping};
+use crate::tool::InterruptBehavior;
+
+impl Draft {
+    pub(super) fn interrupt(&mut self, interrupted: Interrupted) -> Result<(), Refusal> {
+        self.require_open()?;
+        self.stop_turn(interrupted.by, interrupted.note, InterruptCause::Asked)
+    }
+
+    /// Stops what is under way; the session goes on with what comes next.
+    pub(super) fn stop_turn(
+        &mut self,
+        by: Actor,
+        note: Option<String>,
+        cause: InterruptCause,
+    ) -> Result<(), Refusal> {
+        self.emit(Event::SessionInterrupted { by, note, cause })?;
+        self.stop_calls(match cause {
+            InterruptCause::Asked => "[cancelled]",
+            InterruptCause::Message => "[cancelled] withdrawn because of a new message",
+        })
+    }
+
+    pub(super) fn end_session(&mut self, ended: Ended) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        if open.stopping == Stopping::Session {
+            return Err(Refusal::Ended);
+        }
+        refuse_agent(&ended.by, "end the session")?;
+        self.emit(Event::SessionEnding { by: ended.by, note: ended.note })?;
+        self.stop_calls("[cancelled] the session ends")
+    }
+
+    pub(super) fn cancel_call(&mut self, cancelled: &CallCancelled) -> Result<(), Refusal> {
+        let call = self.call(cancelled.call)?;
+        if let Phase::Settled { at, .. } = &call.phase {
+            return Err(Refusal::Stale(Stale::Finished { at: *at }));
+        }
+        let runs = matches!(call.phase, Phase::Running { .. });
+        if runs && call.contract.interrupt == InterruptBehavior::Block {
+            return Err(Refusal::NotCancellable);
+        }
+        let by = &cancelled.by;
+        let message = match &cancelled.note {
+            Some(note) => format!("[cancelled] by {by}: {note}"),
+            None => format!("[cancelled] by {by}"),
+        };
+        self.stop_call(cancelled.call, &message)
+    }
+
+    fn stop_calls(&mut self, message: &str) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        let (activity, turn) = (open.activity, open.turn);
+        if let Activity::Thinking { .. } = activity {
+            self.effects.push(Effect::AbortModel { turn });
+        }
+        for call in self.calls_where(|call| call.phase.is_open()) {
+            self.stop_call(call, message)?;
+        }
+        if let Activity::Thinking { .. } = activity {
+            self.emit(Event::TurnEnded { turn, ending: TurnEnding::Interrupted })?;
+        }
+        Ok(())
+    }
+
+    /// Stops one call as far as it can be stopped. A running call is asked to stop, or left to
+    /// finish when its tool declares that; either way its outcome is what it then reports.
+    fn stop_call(&mut self, id: CallId, message: &str) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        match &call.phase {
+            Phase::Running { attempt, .. } => {
+                let attempt = *attempt;
+                match call.contract.interrupt {
+                    InterruptBehavior::Block => Ok(()),
+                    InterruptBehavior::Cancel => {
+                        self.effects.push(Effect::Cancel { call: id, attempt });
+                        self.emit(Event::CallCancelling { call: id, attempt })
+                    }
+                }
+            }
+            Phase::Waiting(suspension) if suspension.kind == SuspensionKind::Settlement => {
+                self.fail(id, not_known("it was stopped before anyone settled it"))
+            }
+            Phase::Verifying { .. } => {
+                self.fail(id, not_known("it was stopped before that was found out"))
+            }
+            Phase::Proposed
+            | Phase::Previewing
+            | Phase::Waiting(_)
+            | Phase::Ready { .. }
+            | Phase::AtProvider { .. } => {
+                self.fail(id, Failure::new(ErrorClass::Cancelled, message))
+            }
+            Phase::Cancelling { .. } | Phase::Settled { .. } => Ok(()),
+        }
+    }
+}

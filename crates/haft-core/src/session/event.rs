@@ -1,0 +1,633 @@
+//! The stored events: what happened, in the past tense.
+//!
+//! The log is the truth and these are its words. They are only ever added to: a field added
+//! later has a default, a variant is never removed or renamed, and `tests/golden` holds logs of
+//! every version that must still replay.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use crate::actor::Actor;
+use crate::arguments::Arguments;
+use crate::digest::Digest;
+use crate::id::{CallId, GrantId, MessageId, ProviderCallId, ResolutionId, SessionId};
+use crate::name::ToolName;
+use crate::outcome::{CallResult, ContentBlock, Directives, ErrorClass, Failure, Outcome, Output};
+use crate::permission::{Derivation, GrantUse, StandingGrant};
+use crate::time::Timestamp;
+use crate::tool::Contract;
+
+/// Something that happened in a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Event {
+    /// The session exists.
+    #[serde(rename = "session.opened")]
+    SessionOpened {
+        /// Its id.
+        session: SessionId,
+        /// How it behaves.
+        config: Arc<Config>,
+        /// Who opened it.
+        by: Actor,
+    },
+    /// Someone changed how it behaves.
+    #[serde(rename = "session.reconfigured")]
+    SessionReconfigured {
+        /// How it behaves from here on.
+        config: Arc<Config>,
+        /// Who changed it.
+        by: Actor,
+    },
+    /// Someone stopped what was under way.
+    #[serde(rename = "session.interrupted")]
+    SessionInterrupted {
+        /// Who.
+        by: Actor,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+        /// What brought it about.
+        #[serde(default)]
+        cause: InterruptCause,
+    },
+    /// Someone asked the session to end; what runs is being stopped.
+    #[serde(rename = "session.ending")]
+    SessionEnding {
+        /// Who.
+        by: Actor,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// Nothing more happens here.
+    #[serde(rename = "session.ended")]
+    SessionEnded {},
+    /// A message came in.
+    #[serde(rename = "message.received")]
+    MessageReceived {
+        /// Its id.
+        message: MessageId,
+        /// Who sent it.
+        from: Actor,
+        /// What it says.
+        content: Vec<ContentBlock>,
+    },
+    /// A turn began; the named messages are delivered with it.
+    #[serde(rename = "turn.started")]
+    TurnStarted {
+        /// Its number, from 1.
+        turn: u32,
+        /// The messages that it answers.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        messages: Vec<MessageId>,
+    },
+    /// The model is asked again because the process that asked died.
+    #[serde(rename = "turn.retried")]
+    TurnRetried {
+        /// The turn.
+        turn: u32,
+        /// Which attempt begins.
+        attempt: u32,
+    },
+    /// The model answered.
+    #[serde(rename = "turn.answered")]
+    TurnAnswered {
+        /// The turn.
+        turn: u32,
+        /// What it says.
+        content: Vec<ContentBlock>,
+        /// The tools it was offered, when they differ from the turn before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        advertised: Option<Vec<ToolName>>,
+    },
+    /// The turn is over.
+    #[serde(rename = "turn.ended")]
+    TurnEnded {
+        /// The turn.
+        turn: u32,
+        /// Why.
+        ending: TurnEnding,
+    },
+    /// A call of a known tool with sound arguments was proposed.
+    #[serde(rename = "call.proposed")]
+    CallProposed {
+        /// Its id.
+        call: CallId,
+        /// The provider's id for it.
+        provider_id: ProviderCallId,
+        /// Whether that id was seen before in this turn.
+        #[serde(default)]
+        provider_id_seen: Seen,
+        /// The tool's terms.
+        contract: Arc<Contract>,
+        /// The arguments.
+        arguments: Arguments,
+        /// What the sources of permission say.
+        derivation: Derivation,
+    },
+    /// A proposed call will not run. This is its outcome.
+    #[serde(rename = "call.rejected")]
+    CallRejected {
+        /// Its id.
+        call: CallId,
+        /// The provider's id for it.
+        provider_id: ProviderCallId,
+        /// The name that was asked for; possibly no tool's.
+        name: String,
+        /// Why.
+        rejection: Rejection,
+    },
+    /// A call may run as it is.
+    #[serde(rename = "call.admitted")]
+    CallAdmitted {
+        /// The call.
+        call: CallId,
+        /// What lets it run.
+        permit: Permit,
+    },
+    /// What a call would do is being found out, before anyone is asked.
+    #[serde(rename = "call.previewing")]
+    CallPreviewing {
+        /// The call.
+        call: CallId,
+    },
+    /// A call waits for someone outside.
+    #[serde(rename = "call.suspended")]
+    CallSuspended {
+        /// The call.
+        call: CallId,
+        /// Which wait of this call it is, from 1.
+        round: u32,
+        /// What is waited for.
+        kind: SuspensionKind,
+        /// When the wait ends by itself.
+        expires_at: Timestamp,
+        /// Why it waits.
+        reason: SuspendReason,
+        /// What the call would do, when the tool can tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        preview: Option<Preview>,
+    },
+    /// A wait ended.
+    #[serde(rename = "call.resolved")]
+    CallResolved {
+        /// The call.
+        call: CallId,
+        /// Which wait.
+        round: u32,
+        /// The resolver's id for it; none when Haft ended the wait.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution: Option<ResolutionId>,
+        /// Who ended it.
+        by: Actor,
+        /// How.
+        decision: Decided,
+    },
+    /// An attempt began.
+    #[serde(rename = "call.started")]
+    CallStarted {
+        /// The call.
+        call: CallId,
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// The digest of the arguments that run.
+        digest: Digest,
+        /// Why it began.
+        cause: StartCause,
+    },
+    /// An attempt failed, and another will be made.
+    #[serde(rename = "call.retry_scheduled")]
+    CallRetryScheduled {
+        /// The call.
+        call: CallId,
+        /// The attempt that failed.
+        attempt: u32,
+        /// How it failed.
+        failure: Failure,
+        /// When the next one is due.
+        due: Timestamp,
+    },
+    /// The process that ran an attempt died; whether it took effect is not known.
+    #[serde(rename = "call.interrupted")]
+    CallInterrupted {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What is done about it.
+        plan: RecoveryPlan,
+    },
+    /// The tool's verify hook said what became of an interrupted attempt.
+    #[serde(rename = "call.verified")]
+    CallVerified {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What became of it.
+        finding: VerifyFinding,
+    },
+    /// A running attempt was asked to stop.
+    #[serde(rename = "call.cancelling")]
+    CallCancelling {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// The tool changed while the call waited; it is asked again under the new terms.
+    #[serde(rename = "call.redefined")]
+    CallRedefined {
+        /// The call.
+        call: CallId,
+        /// The new terms.
+        contract: Arc<Contract>,
+        /// What changed, for the approver.
+        changes: String,
+    },
+    /// A call ended. This is its outcome.
+    #[serde(rename = "call.finished")]
+    CallFinished {
+        /// The outcome.
+        outcome: Outcome,
+    },
+    /// The provider gave a result for a call that nobody made; it changes nothing.
+    #[serde(rename = "provider.result_ignored")]
+    ProviderResultIgnored {
+        /// The id it was for.
+        provider_id: ProviderCallId,
+    },
+    /// Someone gave a standing permission.
+    #[serde(rename = "grant.added")]
+    GrantAdded {
+        /// The grant.
+        grant: StandingGrant,
+    },
+    /// Someone took a standing permission back.
+    #[serde(rename = "grant.revoked")]
+    GrantRevoked {
+        /// The grant.
+        grant: GrantId,
+        /// Who.
+        by: Actor,
+    },
+}
+
+impl Event {
+    /// Returns the stable name of the event, as it is stored.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::SessionOpened { .. } => "session.opened",
+            Self::SessionReconfigured { .. } => "session.reconfigured",
+            Self::SessionInterrupted { .. } => "session.interrupted",
+            Self::SessionEnding { .. } => "session.ending",
+            Self::SessionEnded {} => "session.ended",
+            Self::MessageReceived { .. } => "message.received",
+            Self::TurnStarted { .. } => "turn.started",
+            Self::TurnRetried { .. } => "turn.retried",
+            Self::TurnAnswered { .. } => "turn.answered",
+            Self::TurnEnded { .. } => "turn.ended",
+            Self::CallProposed { .. } => "call.proposed",
+            Self::CallRejected { .. } => "call.rejected",
+            Self::CallAdmitted { .. } => "call.admitted",
+            Self::CallPreviewing { .. } => "call.previewing",
+            Self::CallSuspended { .. } => "call.suspended",
+            Self::CallResolved { .. } => "call.resolved",
+            Self::CallStarted { .. } => "call.started",
+            Self::CallRetryScheduled { .. } => "call.retry_scheduled",
+            Self::CallInterrupted { .. } => "call.interrupted",
+            Self::CallVerified { .. } => "call.verified",
+            Self::CallCancelling { .. } => "call.cancelling",
+            Self::CallRedefined { .. } => "call.redefined",
+            Self::CallFinished { .. } => "call.finished",
+            Self::ProviderResultIgnored { .. } => "provider.result_ignored",
+            Self::GrantAdded { .. } => "grant.added",
+            Self::GrantRevoked { .. } => "grant.revoked",
+        }
+    }
+}
+
+/// Whether something is met for the first time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen {
+    /// For the first time.
+    #[default]
+    First,
+    /// Again.
+    Again,
+}
+
+/// What brought an interrupt about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptCause {
+    /// Someone asked for it.
+    #[default]
+    Asked,
+    /// A message that steers.
+    Message,
+}
+
+/// Why a turn is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "why")]
+pub enum TurnEnding {
+    /// The model said its last word.
+    Completed,
+    /// Every call has its outcome, and the caller decides what is next.
+    Settled,
+    /// A call ended the run.
+    Terminal,
+    /// A limit was reached.
+    Limit {
+        /// Which.
+        limit: String,
+    },
+    /// Someone stopped it.
+    Interrupted,
+    /// The model could not be asked.
+    Failed {
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// Why a proposed call will not run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// Which rule.
+    pub reason: RejectReason,
+    /// What the model is told: what was expected, what was found, what to do.
+    pub message: String,
+    /// Arguments that could not be read, kept as they came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_arguments: Option<String>,
+}
+
+/// The rules by which a proposed call is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RejectReason {
+    /// No such tool.
+    UnknownTool,
+    /// The tool was not offered in this turn.
+    NotAdvertised,
+    /// The arguments are not strict JSON.
+    Malformed,
+    /// The arguments do not fit the schema.
+    InvalidArguments,
+    /// Too many calls.
+    Limit,
+    /// A source of permission denies it.
+    Denied,
+    /// A precondition does not hold.
+    Precondition,
+    /// The very same call stands in this turn already, under the same provider id.
+    Repeated,
+}
+
+impl RejectReason {
+    /// Returns the class of the error that the model sees.
+    pub const fn class(self) -> ErrorClass {
+        match self {
+            Self::UnknownTool | Self::NotAdvertised => ErrorClass::UnknownTool,
+            Self::Malformed | Self::InvalidArguments => ErrorClass::InvalidArgs,
+            Self::Limit | Self::Denied | Self::Repeated => ErrorClass::Policy,
+            Self::Precondition => ErrorClass::Gate,
+        }
+    }
+}
+
+/// What lets one call run once, with exactly these arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Permit {
+    /// The digest of the arguments that may run.
+    pub digest: Digest,
+    /// What it rests on.
+    pub basis: Basis,
+}
+
+/// What a permit rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// No source asked.
+    Policy,
+    /// A standing grant.
+    Grant(GrantUse),
+    /// A person's approval of what they were shown.
+    Approval {
+        /// Who.
+        by: Actor,
+        /// When.
+        at: Timestamp,
+        /// The state of the world that the preview showed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fingerprint: Option<Digest>,
+    },
+}
+
+/// What a suspended call waits for; what a renderer switches on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspensionKind {
+    /// A yes or a no.
+    Approval,
+    /// An answer that is the result.
+    Elicitation,
+    /// The connected client runs it.
+    ClientExec,
+    /// A person says what became of a call in doubt.
+    Settlement,
+}
+
+/// Why a call waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspendReason {
+    /// The sources of permission ask.
+    Asked,
+    /// Its executor is outside.
+    Executor,
+    /// The world is not what the approver was shown.
+    WorldMoved,
+    /// The tool is not what the approver was shown.
+    Redefined,
+    /// Its process died while it ran.
+    InDoubt,
+}
+
+/// What a call would do, shown before it is approved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preview {
+    /// A digest of the state that the preview rests on.
+    pub fingerprint: Digest,
+    /// What it would touch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
+    /// The difference it would make, as a unified diff or a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Why there is nothing to show, when the tool could not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Decided {
+    /// Yes.
+    Approve {
+        /// The arguments to run instead of the proposed ones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Arguments>,
+        /// What the approver adds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// A grant that was given meanwhile covers it.
+    Granted {
+        /// What it takes from the grant.
+        used: GrantUse,
+    },
+    /// No.
+    Deny {
+        /// What the approver adds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// The answer is the result.
+    Answer {
+        /// The answer.
+        output: Output,
+    },
+    /// The client ran it.
+    Result {
+        /// What came out, as an outcome's result.
+        result: CallResult,
+        /// What it asks of the loop.
+        #[serde(default, skip_serializing_if = "Directives::is_empty")]
+        directives: Directives,
+    },
+    /// It did take effect.
+    Happened {
+        /// What it gave, as far as known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Output>,
+    },
+    /// It did not take effect and shall run.
+    RunAgain,
+    /// It is left as it is.
+    GiveUp,
+    /// Nobody ended it in time.
+    Expired,
+    /// No client was there to run it.
+    ClientGone,
+}
+
+impl Decided {
+    /// Returns what was decided, without its particulars.
+    pub const fn kind(&self) -> DecidedKind {
+        match self {
+            Self::Approve { .. } => DecidedKind::Approve,
+            Self::Granted { .. } => DecidedKind::Granted,
+            Self::Deny { .. } => DecidedKind::Deny,
+            Self::Answer { .. } => DecidedKind::Answer,
+            Self::Result { .. } => DecidedKind::Result,
+            Self::Happened { .. } => DecidedKind::Happened,
+            Self::RunAgain => DecidedKind::RunAgain,
+            Self::GiveUp => DecidedKind::GiveUp,
+            Self::Expired => DecidedKind::Expired,
+            Self::ClientGone => DecidedKind::ClientGone,
+        }
+    }
+}
+
+/// What was decided about a wait, without its particulars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedKind {
+    /// Yes.
+    Approve,
+    /// Yes, by a grant.
+    Granted,
+    /// No.
+    Deny,
+    /// An answer.
+    Answer,
+    /// A client's result.
+    Result,
+    /// It took effect.
+    Happened,
+    /// Run it.
+    RunAgain,
+    /// Leave it.
+    GiveUp,
+    /// Nobody decided in time.
+    Expired,
+    /// No client was there.
+    ClientGone,
+}
+
+impl fmt::Display for DecidedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Approve => "approve",
+            Self::Granted => "granted",
+            Self::Deny => "deny",
+            Self::Answer => "answer",
+            Self::Result => "result",
+            Self::Happened => "happened",
+            Self::RunAgain => "run_again",
+            Self::GiveUp => "give_up",
+            Self::Expired => "expired",
+            Self::ClientGone => "client_gone",
+        })
+    }
+}
+
+/// Why an attempt began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartCause {
+    /// It is the first.
+    First,
+    /// The one before failed in a way worth repeating.
+    Retry,
+    /// The one before was interrupted, and repeating it is safe.
+    Recovery,
+    /// A person, or the tool's verify hook, says that the one before did not take effect.
+    Settled,
+}
+
+/// What is done about an interrupted attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveryPlan {
+    /// It runs again; the key is the same.
+    Rerun,
+    /// The tool's verify hook is asked.
+    Verify,
+    /// A person is asked.
+    Ask,
+    /// It is reported as it is, because someone had already stopped the session.
+    Report,
+}
+
+/// What a verify hook found, without what the call gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyFinding {
+    /// It took effect.
+    Applied,
+    /// It did not.
+    Absent,
+    /// It cannot be told.
+    Unknown,
+}

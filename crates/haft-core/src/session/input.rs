@@ -1,0 +1,454 @@
+//! The inputs: everything that can happen to a session, as facts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::config::Config;
+use super::event::Preview;
+use crate::actor::Actor;
+use crate::arguments::Arguments;
+use crate::id::{CallId, GrantId, MessageId, ProviderCallId, ResolutionId, SessionId};
+use crate::name::ToolName;
+use crate::outcome::{CallResult, ContentBlock, Directives, Failure, Output};
+use crate::permission::{SourceReport, StandingGrant};
+use crate::tool::Contract;
+
+/// Something that happened to a session.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// Someone opens it.
+    Opened(Opened),
+    /// Someone says something.
+    MessageArrived(MessageArrived),
+    /// The model answered.
+    ModelAnswered(ModelAnswered),
+    /// The model could not be asked.
+    ModelFailed(ModelFailed),
+    /// A program proposes calls.
+    CallsProposed(CallsProposed),
+    /// A preview is ready.
+    Previewed(Previewed),
+    /// An attempt ended.
+    AttemptEnded(AttemptEnded),
+    /// A verify hook answered.
+    Verified(Verified),
+    /// A retry is due.
+    RetryDue(RetryDue),
+    /// Someone ends a wait.
+    Resolved(Resolved),
+    /// A wait ran out.
+    Expired(Expired),
+    /// No client is there to run a call.
+    ClientGone(ClientGone),
+    /// Someone stops one call.
+    CallCancelled(CallCancelled),
+    /// The tool of a waiting call is not what it was.
+    ToolChanged(ToolChanged),
+    /// Someone stops what is under way.
+    Interrupted(Interrupted),
+    /// Someone changes how the session behaves.
+    Reconfigured(Reconfigured),
+    /// Someone gives a standing permission.
+    Granted(Granted),
+    /// Someone takes a standing permission back.
+    GrantRevoked(GrantRevoked),
+    /// Someone ends the session.
+    Ended(Ended),
+    /// A process took the session over; whatever ran in another is gone.
+    Revived,
+    /// Events were appended by someone else; look again at what can go on.
+    Woken,
+}
+
+/// Someone opens a session.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// Its id.
+    pub session: SessionId,
+    /// How it behaves.
+    pub config: Config,
+    /// Who.
+    pub by: Actor,
+}
+
+/// Someone says something.
+#[derive(Debug, Clone)]
+pub struct MessageArrived {
+    /// The message's id.
+    pub message: MessageId,
+    /// Who.
+    pub from: Actor,
+    /// What.
+    pub content: Vec<ContentBlock>,
+}
+
+/// The model answered.
+#[derive(Debug, Clone)]
+pub struct ModelAnswered {
+    /// The turn it answers.
+    pub turn: u32,
+    /// The attempt it answers.
+    pub attempt: u32,
+    /// What it says.
+    pub content: Vec<ContentBlock>,
+    /// The tools it was offered.
+    pub advertised: Arc<BTreeSet<ToolName>>,
+    /// The calls it asks for, in its order.
+    pub calls: Vec<Proposal>,
+    /// Results of calls that the provider ran.
+    pub provider_results: Vec<ProviderResult>,
+}
+
+/// The model could not be asked.
+#[derive(Debug, Clone)]
+pub struct ModelFailed {
+    /// The turn.
+    pub turn: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// A program proposes calls, all at once.
+#[derive(Debug, Clone)]
+pub struct CallsProposed {
+    /// The calls, in order.
+    pub calls: Vec<Proposal>,
+}
+
+/// One call that is asked for.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// Our id for it.
+    pub id: CallId,
+    /// The provider's id for it.
+    pub provider_id: ProviderCallId,
+    /// The name that was asked for.
+    pub name: String,
+    /// What the registry and the schema say.
+    pub check: Check,
+}
+
+/// What the registry and the schema say about a proposed call.
+#[derive(Debug, Clone)]
+pub enum Check {
+    /// No such tool.
+    UnknownTool {
+        /// What to tell the model.
+        message: String,
+    },
+    /// The arguments are not strict JSON.
+    Malformed {
+        /// The arguments as they came.
+        raw: String,
+        /// What to tell the model.
+        message: String,
+    },
+    /// The arguments do not fit the schema.
+    Invalid {
+        /// What to tell the model.
+        message: String,
+    },
+    /// The call is sound.
+    Sound(SoundCall),
+}
+
+/// A call of a known tool with arguments that fit.
+#[derive(Debug, Clone)]
+pub struct SoundCall {
+    /// The tool's terms.
+    pub contract: Arc<Contract>,
+    /// The arguments.
+    pub arguments: Arguments,
+    /// What sources outside the core say.
+    pub policy: PolicyFacts,
+    /// Grants from beyond the session that may apply.
+    pub grants: Vec<StandingGrant>,
+}
+
+/// What policy says about a call at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyFacts {
+    /// The verdicts of rules and environment.
+    pub reports: Vec<SourceReport>,
+    /// The precondition that does not hold, in words for the model.
+    pub unmet_precondition: Option<String>,
+}
+
+/// A result of a call that the provider ran.
+#[derive(Debug, Clone)]
+pub struct ProviderResult {
+    /// The provider's id for the call.
+    pub provider_id: ProviderCallId,
+    /// What came out.
+    pub result: CallResult,
+    /// What the provider says about it.
+    pub meta: Option<Value>,
+}
+
+/// A preview is ready.
+#[derive(Debug, Clone)]
+pub struct Previewed {
+    /// The call.
+    pub call: CallId,
+    /// What it would do.
+    pub preview: Preview,
+}
+
+/// An attempt ended.
+#[derive(Debug, Clone)]
+pub struct AttemptEnded {
+    /// The call.
+    pub call: CallId,
+    /// The attempt.
+    pub attempt: u32,
+    /// How.
+    pub report: AttemptReport,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone)]
+pub enum AttemptReport {
+    /// The tool returned.
+    Returned(Returned),
+    /// The tool was not entered: the world is not what the approver was shown.
+    WorldMoved {
+        /// What the call would do to the world as it is.
+        preview: Preview,
+    },
+}
+
+/// What a tool returned.
+#[derive(Debug, Clone)]
+pub struct Returned {
+    /// What came out.
+    pub result: CallResult,
+    /// What it asks of the loop.
+    pub directives: Directives,
+    /// Members of an open dialect, untouched.
+    pub extra: Map<String, Value>,
+}
+
+impl From<CallResult> for Returned {
+    fn from(result: CallResult) -> Self {
+        Self { result, directives: Directives::default(), extra: Map::new() }
+    }
+}
+
+/// A verify hook answered.
+#[derive(Debug, Clone)]
+pub struct Verified {
+    /// The call.
+    pub call: CallId,
+    /// The attempt in doubt.
+    pub attempt: u32,
+    /// What became of it.
+    pub verdict: Verification,
+}
+
+/// What a verify hook found.
+#[derive(Debug, Clone)]
+pub enum Verification {
+    /// It took effect, and this is what it gave.
+    Applied(Output),
+    /// It did not take effect.
+    Absent,
+    /// The hook cannot tell.
+    Unknown,
+}
+
+/// A retry is due.
+#[derive(Debug, Clone)]
+pub struct RetryDue {
+    /// The call.
+    pub call: CallId,
+}
+
+/// Someone ends a wait.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The resolver's id for this, the same when it tries again.
+    pub id: ResolutionId,
+    /// The call.
+    pub call: CallId,
+    /// The wait that the resolver saw; `None` for whichever is current.
+    pub round: Option<u32>,
+    /// Who.
+    pub by: Actor,
+    /// How.
+    pub resolution: Resolution,
+    /// What policy says about the call by now.
+    pub policy: PolicyFacts,
+}
+
+/// How someone ends a wait.
+#[derive(Debug, Clone)]
+pub enum Resolution {
+    /// Yes.
+    Approve {
+        /// Other arguments to run, checked against the schema.
+        edit: Option<Edit>,
+        /// What the approver adds.
+        note: Option<String>,
+        /// A standing permission given along with it.
+        grant: Option<Box<StandingGrant>>,
+    },
+    /// No.
+    Deny {
+        /// What the approver adds, for the model.
+        note: Option<String>,
+    },
+    /// The answer is the result.
+    Answer {
+        /// The answer.
+        output: Output,
+        /// Whether it fits the schema.
+        fit: Fit,
+    },
+    /// The client ran it.
+    Result {
+        /// What came out.
+        result: CallResult,
+        /// What it asks of the loop.
+        directives: Directives,
+        /// Whether it fits the schema.
+        fit: Fit,
+    },
+    /// What became of a call in doubt.
+    Settle(Settlement),
+}
+
+/// Other arguments to run than the proposed ones.
+#[derive(Debug, Clone)]
+pub struct Edit {
+    /// The arguments.
+    pub arguments: Arguments,
+    /// Whether they fit the schema.
+    pub fit: Fit,
+}
+
+/// Whether something from outside fits its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fit {
+    /// It does.
+    Fits,
+    /// It does not.
+    Misfit {
+        /// What was expected and found.
+        message: String,
+    },
+}
+
+/// What a person says about a call in doubt.
+#[derive(Debug, Clone)]
+pub enum Settlement {
+    /// It did take effect.
+    Happened {
+        /// What it gave, as far as known.
+        output: Option<Output>,
+    },
+    /// It did not; run it.
+    RunAgain,
+    /// Leave it.
+    GiveUp,
+}
+
+/// A wait ran out.
+#[derive(Debug, Clone)]
+pub struct Expired {
+    /// The call.
+    pub call: CallId,
+    /// Which wait.
+    pub round: u32,
+}
+
+/// No client is there to run a call.
+#[derive(Debug, Clone)]
+pub struct ClientGone {
+    /// The call.
+    pub call: CallId,
+    /// Which wait.
+    pub round: u32,
+}
+
+/// Someone stops one call.
+#[derive(Debug, Clone)]
+pub struct CallCancelled {
+    /// The call.
+    pub call: CallId,
+    /// Who.
+    pub by: Actor,
+    /// Why.
+    pub note: Option<String>,
+}
+
+/// The tool of a waiting call is not what it was.
+#[derive(Debug, Clone)]
+pub struct ToolChanged {
+    /// The call.
+    pub call: CallId,
+    /// How it changed.
+    pub change: ToolChange,
+}
+
+/// How a tool changed under a waiting call.
+#[derive(Debug, Clone)]
+pub enum ToolChange {
+    /// It is gone.
+    Gone,
+    /// It has other terms, under which the arguments may or may not fit.
+    Redefined {
+        /// The new terms.
+        contract: Arc<Contract>,
+        /// Whether the arguments fit.
+        fit: Fit,
+        /// What changed, for the approver.
+        changes: String,
+    },
+}
+
+/// Someone stops what is under way.
+#[derive(Debug, Clone)]
+pub struct Interrupted {
+    /// Who.
+    pub by: Actor,
+    /// Why.
+    pub note: Option<String>,
+}
+
+/// Someone changes how the session behaves.
+#[derive(Debug, Clone)]
+pub struct Reconfigured {
+    /// How it behaves from here on.
+    pub config: Config,
+    /// Who.
+    pub by: Actor,
+}
+
+/// Someone gives a standing permission.
+#[derive(Debug, Clone)]
+pub struct Granted {
+    /// The grant.
+    pub grant: StandingGrant,
+}
+
+/// Someone takes a standing permission back.
+#[derive(Debug, Clone)]
+pub struct GrantRevoked {
+    /// The grant.
+    pub grant: GrantId,
+    /// Who.
+    pub by: Actor,
+}
+
+/// Someone ends the session.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// Who.
+    pub by: Actor,
+    /// Why.
+    pub note: Option<String>,
+}

@@ -1,0 +1,35 @@
+//! The session machine: a pure function from state and input to events, an answer and effects.
+//!
+//! The driver loads a session, then repeats: take an input, [`decide`], append the events in one
+//! transaction, answer, perform the effects. [`evolve`] folds events into the state; live running
+//! and revival use the same function, so the log is the truth and the state a cache of it.
+//!
+//! The machine does nothing itself: no clock, no ids, no randomness, no waiting.
+
+mod config;
+mod decide;
+mod effect;
+mod event;
+mod evolve;
+mod input;
+mod refusal;
+mod state;
+
+pub use config::{Config, Driver, Limits, MessageRule};
+pub use decide::{accept, decide};
+pub use effect::{Decision, Effect, Reply};
+pub use event::{
+    Basis, Decided, DecidedKind, Event, InterruptCause, Permit, Preview, RecoveryPlan,
+    RejectReason, Rejection, Seen, StartCause, SuspendReason, SuspensionKind, TurnEnding,
+    VerifyFinding,
+};
+pub use evolve::{Corrupt, evolve};
+pub use input::{
+    AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ClientGone, Edit, Ended,
+    Expired, Fit, GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered,
+    ModelFailed, Opened, PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured,
+    Resolution, Resolved, RetryDue, Returned, Settlement, SoundCall, ToolChange, ToolChanged,
+    Verification, Verified,
+};
+pub use refusal::{Refusal, Stale};
+pub use state::{Activity, Call, CallStatus, DecidedBy, Open, Phase, State, Stopping, Suspension};

@@ -1,0 +1,312 @@
+//! The state of a session: small, bounded, and a pure fold over its events.
+//!
+//! Only the current turn's calls are kept; what earlier turns said and did is in the log. So a
+//! session's state, and the cost of reviving it, do not grow with its history.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use super::event::{DecidedKind, Permit, StartCause, SuspendReason, SuspensionKind};
+use crate::actor::Actor;
+use crate::arguments::Arguments;
+use crate::digest::Digest;
+use crate::id::{CallId, MessageId, ProviderCallId, ResolutionId, SessionId};
+use crate::name::ToolName;
+use crate::outcome::LoopEffect;
+use crate::permission::StandingGrant;
+use crate::time::Timestamp;
+use crate::tool::Contract;
+
+/// Where a session stands.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It does not exist yet.
+    #[default]
+    Unopened,
+    /// It is open.
+    Open(Open),
+    /// It is over.
+    Ended {
+        /// Which session it was.
+        session: SessionId,
+    },
+}
+
+/// An open session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// Its id.
+    pub session: SessionId,
+    /// How it behaves.
+    pub config: Arc<Config>,
+    /// What it is doing.
+    pub activity: Activity,
+    /// Whether it is being stopped.
+    pub stopping: Stopping,
+    /// The number of the latest turn; 0 before the first.
+    pub turn: u32,
+    pub(super) turns_in_run: u32,
+    pub(super) calls_in_run: u32,
+    pub(super) calls: Vec<Arc<Call>>,
+    /// Messages that no turn has taken up yet.
+    pub inbox: Vec<MessageId>,
+    pub(super) advertised: Option<Arc<BTreeSet<ToolName>>>,
+    pub(super) grants: Vec<StandingGrant>,
+}
+
+/// What an open session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// Nothing.
+    Idle,
+    /// The model is being asked.
+    Thinking {
+        /// For which time in this turn.
+        attempt: u32,
+    },
+    /// Calls are under way.
+    Acting,
+}
+
+/// Whether what is under way is being stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopping {
+    /// It is not.
+    #[default]
+    No,
+    /// The turn is.
+    Turn,
+    /// The session is.
+    Session,
+}
+
+/// A call of the current turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its id, which is also its key for whoever recognises keys.
+    pub id: CallId,
+    /// The provider's id for it.
+    pub provider_id: ProviderCallId,
+    /// The tool's terms.
+    pub contract: Arc<Contract>,
+    /// The arguments that run.
+    pub arguments: Arguments,
+    /// Where it stands.
+    pub phase: Phase,
+    /// How often it has waited.
+    pub rounds: u32,
+    /// How often it was started.
+    pub attempts: u32,
+    /// How often a crash interrupted it.
+    pub recoveries: u32,
+    /// The latest decision about it.
+    pub decided: Option<DecidedBy>,
+}
+
+/// Who decided what about a call's latest wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedBy {
+    /// The resolver's id for it.
+    pub resolution: Option<ResolutionId>,
+    /// Who.
+    pub by: Actor,
+    /// What.
+    pub kind: DecidedKind,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Where a call stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It has just been proposed; never at rest.
+    Proposed,
+    /// What it would do is being found out.
+    Previewing,
+    /// It waits for someone outside.
+    Waiting(Suspension),
+    /// It may run, and waits for its turn among the others or for a retry's time.
+    Ready {
+        /// What lets it run.
+        permit: Permit,
+        /// Why the next attempt begins.
+        cause: StartCause,
+        /// Not before this.
+        due: Option<Timestamp>,
+    },
+    /// It runs.
+    Running {
+        /// What lets it run.
+        permit: Permit,
+        /// Which attempt.
+        attempt: u32,
+        /// Since when.
+        started_at: Timestamp,
+    },
+    /// Its verify hook is asked what became of an interrupted attempt.
+    Verifying {
+        /// What let it run.
+        permit: Permit,
+        /// Which attempt.
+        attempt: u32,
+        /// Since when the attempt had run.
+        started_at: Timestamp,
+    },
+    /// It runs and was asked to stop.
+    Cancelling {
+        /// Which attempt.
+        attempt: u32,
+        /// Since when.
+        started_at: Timestamp,
+    },
+    /// The provider runs it.
+    AtProvider {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It has its outcome.
+    Settled {
+        /// When.
+        at: Timestamp,
+        /// What the outcome means for the run.
+        effect: LoopEffect,
+    },
+}
+
+/// A wait for someone outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Suspension {
+    /// What is waited for.
+    pub kind: SuspensionKind,
+    /// Which wait of this call, from 1.
+    pub round: u32,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+    /// Why it waits.
+    pub reason: SuspendReason,
+    /// What lets the call run once the wait is over, when that is settled already.
+    pub permit: Option<Permit>,
+    /// The state of the world that the preview showed.
+    pub fingerprint: Option<Digest>,
+    /// When the attempt in doubt started, or when the wait began.
+    pub since: Timestamp,
+}
+
+impl State {
+    /// Returns the open session, if it is open.
+    pub fn as_open(&self) -> Option<&Open> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Unopened | Self::Ended { .. } => None,
+        }
+    }
+}
+
+impl Open {
+    /// Returns a call of the current turn.
+    pub fn call(&self, id: CallId) -> Option<&Call> {
+        self.calls.iter().find(|call| call.id == id).map(|call| &**call)
+    }
+
+    /// Returns the current turn's calls that were admitted or wait, in the order of proposal.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().map(|call| &**call)
+    }
+
+    /// Returns the calls that wait for someone outside: the persisted subset of document 004.
+    pub fn waiting(&self) -> impl Iterator<Item = (&Call, &Suspension)> {
+        self.calls().filter_map(|call| match &call.phase {
+            Phase::Waiting(suspension) => Some((call, suspension)),
+            _ => None,
+        })
+    }
+
+    /// Returns the calls that run somewhere.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Call> {
+        self.calls().filter(|call| call.phase.is_in_flight())
+    }
+
+    /// Returns the standing grants of the session.
+    pub fn grants(&self) -> &[StandingGrant] {
+        &self.grants
+    }
+
+    pub(super) fn call_mut(&mut self, id: CallId) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.id == id).map(Arc::make_mut)
+    }
+}
+
+impl Call {
+    pub(super) fn proposed(
+        id: CallId,
+        provider_id: &ProviderCallId,
+        contract: &Arc<Contract>,
+        arguments: &Arguments,
+    ) -> Self {
+        Self {
+            id,
+            provider_id: provider_id.clone(),
+            contract: Arc::clone(contract),
+            arguments: arguments.clone(),
+            phase: Phase::Proposed,
+            rounds: 0,
+            attempts: 0,
+            recoveries: 0,
+            decided: None,
+        }
+    }
+}
+
+impl Phase {
+    /// Returns whether the call has no outcome yet.
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Self::Settled { .. })
+    }
+
+    /// Returns whether the call runs somewhere.
+    pub fn is_in_flight(&self) -> bool {
+        match self {
+            Self::Running { .. }
+            | Self::Verifying { .. }
+            | Self::Cancelling { .. }
+            | Self::AtProvider { .. } => true,
+            Self::Proposed
+            | Self::Previewing
+            | Self::Waiting(_)
+            | Self::Ready { .. }
+            | Self::Settled { .. } => false,
+        }
+    }
+
+    /// Returns document 004's word for it.
+    pub fn status(&self) -> CallStatus {
+        match self {
+            Self::Proposed | Self::Previewing | Self::Ready { .. } => CallStatus::Running,
+            Self::Waiting(_) => CallStatus::Awaiting,
+            Self::Running { .. }
+            | Self::Verifying { .. }
+            | Self::Cancelling { .. }
+            | Self::AtProvider { .. } => CallStatus::Running,
+            Self::Settled { .. } => CallStatus::Resolved,
+        }
+    }
+}
+
+/// The status of a call as document 004 tracks it; an error is told apart by its outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// On its way, or running.
+    Running,
+    /// Waiting for someone outside.
+    Awaiting,
+    /// It has its outcome.
+    Resolved,
+}
