@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask tidy` and `docs`.
+//! The project's own chores: `cargo xtask test`, `tidy` and `docs`.
 //!
 //! This file only reads the arguments and turns a result into an exit code. Exit codes: 0 all is
 //! well, 1 something was found or failed, 2 the arguments make no sense.
@@ -7,15 +7,20 @@
 mod metadata;
 mod requirements;
 mod rust_file;
+mod steps;
 mod tidy;
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use steps::Scope;
+
 const USAGE: &str = "\
 usage: cargo xtask <chore>
 
+  test         every check and every test, the quick ones first
+  test fast    the same without the steps that need more than the toolchain
   tidy         what a machine can check about the source: edges, sizes, licences, documents
   docs         write the generated pages below docs/";
 
@@ -40,6 +45,7 @@ fn main() -> ExitCode {
 enum Chore {
     Docs,
     Help,
+    Test(Scope),
     Tidy,
 }
 
@@ -56,6 +62,8 @@ impl Chore {
         match args {
             ["docs"] => Some(Chore::Docs),
             ["help" | "--help" | "-h"] => Some(Chore::Help),
+            ["test"] => Some(Chore::Test(Scope::All)),
+            ["test", "fast"] => Some(Chore::Test(Scope::Fast)),
             ["tidy"] => Some(Chore::Tidy),
             _ => None,
         }
@@ -68,6 +76,7 @@ impl Chore {
                 println!("{USAGE}");
                 Ok(Verdict::Clean)
             }
+            Chore::Test(scope) => steps::run(root, *scope),
             Chore::Tidy => tidy::run(root),
         }
     }
@@ -85,6 +94,8 @@ mod tests {
 
     #[test]
     fn every_chore_in_the_usage_is_understood() {
+        assert_eq!(Chore::parse(&["test"]), Some(Chore::Test(Scope::All)));
+        assert_eq!(Chore::parse(&["test", "fast"]), Some(Chore::Test(Scope::Fast)));
         assert_eq!(Chore::parse(&["tidy"]), Some(Chore::Tidy));
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
         assert_eq!(Chore::parse(&["--help"]), Some(Chore::Help));

@@ -1,4 +1,4 @@
-//! What cargo knows about the packages: licences and sources.
+//! What cargo knows about the packages: licences, sources and kinds of targets.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,6 +14,7 @@ pub(crate) struct Package {
     /// Where cargo fetched it from; `None` for a package on disk.
     pub(crate) source: Option<String>,
     pub(crate) member: Member,
+    pub(crate) target_kinds: Vec<String>,
 }
 
 /// Whether a package is part of this workspace.
@@ -21,6 +22,10 @@ pub(crate) struct Package {
 pub(crate) enum Member {
     Ours,
     Theirs,
+}
+
+pub(crate) fn members(root: &Path) -> anyhow::Result<Vec<Package>> {
+    parse(&cargo_metadata(root, &["--no-deps", "--offline"])?)
 }
 
 /// The members and all they depend on, on every platform.
@@ -58,12 +63,14 @@ fn parse(json: &str) -> anyhow::Result<Vec<Package>> {
 
 fn parse_package(package: &Value, members: &[Value]) -> anyhow::Result<Package> {
     let member = if members.contains(&package["id"]) { Member::Ours } else { Member::Theirs };
+    let kinds = list(package, "targets")?.iter().filter_map(|target| target["kind"].as_array());
     Ok(Package {
         name: text(package, "name").context("a package without a name")?,
         version: text(package, "version").context("a package without a version")?,
         license: text(package, "license"),
         source: text(package, "source"),
         member,
+        target_kinds: kinds.flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
     })
 }
 

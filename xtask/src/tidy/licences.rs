@@ -151,6 +151,7 @@ mod tests {
             license: license.map(str::to_owned),
             source: source.map(str::to_owned),
             member: Member::Theirs,
+            target_kinds: Vec::new(),
         };
         assert_eq!(printed(&check(&tree, &[package])), expected);
     }
