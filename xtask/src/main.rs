@@ -11,6 +11,7 @@ mod steps;
 mod tidy;
 mod tree;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -82,10 +83,14 @@ impl Chore {
     }
 }
 
-/// The workspace this binary was built from, wherever it is called.
+/// The workspace that cargo runs us for, or the current directory without cargo.
+///
+/// Read when run and not by `env!` when built: checkouts that share a target directory share the
+/// binary, and it would go on looking at the checkout that built it.
 fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_path_buf()
+    let workspace = |xtask: OsString| Path::new(&xtask).parent().map(Path::to_path_buf);
+    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR");
+    manifest_dir.and_then(workspace).unwrap_or_else(|| PathBuf::from("."))
 }
 
 #[cfg(test)]
