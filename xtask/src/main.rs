@@ -1,2 +1,115 @@
-//! The project's own chores.
-fn main() {}
+//! The project's own chores: `cargo xtask test`, `tidy` and `docs`.
+//!
+//! This file only reads the arguments and turns a result into an exit code. Exit codes: 0 all is
+//! well, 1 something was found or failed, 2 the arguments make no sense.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the terminal is all xtask has")]
+
+mod metadata;
+mod requirements;
+mod rust_file;
+mod steps;
+mod tidy;
+mod tree;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use steps::Scope;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+  test         every check and every test, the quick ones first
+  test fast    the same without the steps that need more than the toolchain
+  tidy         what a machine can check about the source: edges, sizes, licences, documents
+  docs         write the generated pages below docs/";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let Some(chore) = Chore::parse(&args) else {
+        eprintln!("error: no chore is called `{}`\n\n{USAGE}", args.join(" "));
+        return ExitCode::from(2);
+    };
+    match chore.run(&root()) {
+        Ok(Verdict::Clean) => ExitCode::SUCCESS,
+        Ok(Verdict::Wanting) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Chore {
+    Docs,
+    Help,
+    Test(Scope),
+    Tidy,
+}
+
+/// What a chore concluded, as opposed to an error, which kept it from concluding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Clean,
+    /// The chore has printed what is wrong.
+    Wanting,
+}
+
+impl Chore {
+    fn parse(args: &[&str]) -> Option<Chore> {
+        match args {
+            ["docs"] => Some(Chore::Docs),
+            ["help" | "--help" | "-h"] => Some(Chore::Help),
+            ["test"] => Some(Chore::Test(Scope::All)),
+            ["test", "fast"] => Some(Chore::Test(Scope::Fast)),
+            ["tidy"] => Some(Chore::Tidy),
+            _ => None,
+        }
+    }
+
+    fn run(&self, root: &Path) -> anyhow::Result<Verdict> {
+        match self {
+            Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
+            Chore::Help => {
+                println!("{USAGE}");
+                Ok(Verdict::Clean)
+            }
+            Chore::Test(scope) => steps::run(root, *scope),
+            Chore::Tidy => tidy::run(root),
+        }
+    }
+}
+
+/// The workspace that cargo runs us for, or the current directory without cargo.
+///
+/// Read when run and not by `env!` when built: checkouts that share a target directory share the
+/// binary, and it would go on looking at the checkout that built it.
+fn root() -> PathBuf {
+    let workspace = |xtask: OsString| Path::new(&xtask).parent().map(Path::to_path_buf);
+    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR");
+    manifest_dir.and_then(workspace).unwrap_or_else(|| PathBuf::from("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chore_in_the_usage_is_understood() {
+        assert_eq!(Chore::parse(&["test"]), Some(Chore::Test(Scope::All)));
+        assert_eq!(Chore::parse(&["test", "fast"]), Some(Chore::Test(Scope::Fast)));
+        assert_eq!(Chore::parse(&["tidy"]), Some(Chore::Tidy));
+        assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
+        assert_eq!(Chore::parse(&["--help"]), Some(Chore::Help));
+    }
+
+    #[test]
+    fn arguments_nobody_knows_are_refused() {
+        for args in [&[][..], &["tset"], &["test", "slow"], &["tidy", "fast"]] {
+            assert_eq!(Chore::parse(args), None, "{args:?}");
+        }
+    }
+}

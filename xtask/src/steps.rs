@@ -1,0 +1,242 @@
+//! `cargo xtask test`: the steps, in the order in which they run.
+//!
+//! The steps are data. The quick ones come first, the first failure ends the run, and a step that
+//! needs more than the toolchain says so, which is how `fast` knows to leave it out.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use crate::metadata::{self, Package};
+use crate::{Verdict, tidy};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scope {
+    All,
+    /// The inner loop: nothing that needs more than the toolchain.
+    Fast,
+}
+
+struct Step {
+    name: &'static str,
+    needs: Needs,
+    applies: Applies,
+    run: Run,
+    /// What to do when the step fails.
+    advice: &'static str,
+}
+
+/// What must be on the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "no step needs more than the toolchain yet"))]
+enum Needs {
+    Toolchain,
+    /// Packages of the system or of a registry, such as a database or a browser.
+    System,
+}
+
+#[derive(Clone, Copy)]
+enum Applies {
+    Always,
+    /// Only when some crate has a target of this kind; cargo calls it an error when none has.
+    WithTarget(&'static str),
+}
+
+#[derive(Clone, Copy)]
+enum Run {
+    Cargo {
+        args: &'static [&'static str],
+        env: &'static [(&'static str, &'static str)],
+    },
+    /// `cargo nextest run` where nextest is installed, these arguments to cargo where it is not.
+    Nextest {
+        otherwise: &'static [&'static str],
+    },
+    Tidy,
+}
+
+static STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Cargo { args: &["fmt", "--all", "--check"], env: &[] },
+        advice: "run `cargo fmt --all`",
+    },
+    Step {
+        name: "tidy",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Tidy,
+        advice: "do what each finding says and run `cargo xtask tidy`",
+    },
+    Step {
+        name: "clippy",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Cargo {
+            args: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+            env: &[],
+        },
+        advice: "run `cargo clippy --workspace --all-targets` and follow it",
+    },
+    Step {
+        name: "tests",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Nextest { otherwise: &["test", "--workspace", "--lib", "--bins", "--tests"] },
+        advice: "run one test alone with `cargo test -p CRATE TEST_NAME`",
+    },
+    Step {
+        name: "doctests",
+        needs: Needs::Toolchain,
+        applies: Applies::WithTarget("lib"),
+        run: Run::Cargo { args: &["test", "--workspace", "--doc"], env: &[] },
+        advice: "run `cargo test --doc -p CRATE`",
+    },
+    Step {
+        name: "documentation",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Cargo {
+            args: &["doc", "--workspace", "--no-deps"],
+            env: &[("RUSTDOCFLAGS", "-D warnings")],
+        },
+        advice: "run `cargo doc --workspace --no-deps` and follow its warnings",
+    },
+    // `cargo test` gives the benchmarks no `--bench`, on which divan runs each of them once. A
+    // glob and not `--benches`, which would run the unit tests of every library a second time.
+    Step {
+        name: "benchmarks",
+        needs: Needs::Toolchain,
+        applies: Applies::WithTarget("bench"),
+        run: Run::Cargo { args: &["test", "--workspace", "--bench", "*"], env: &[] },
+        advice: "run `cargo test -p CRATE --bench BENCHMARK`",
+    },
+];
+
+pub(crate) fn run(root: &Path, scope: Scope) -> anyhow::Result<Verdict> {
+    let members = metadata::members(root)?;
+    let mut n_passed = 0;
+    for step in STEPS.iter().filter(|step| step.is_in(scope) && step.applies_to(&members)) {
+        println!("{}: running", step.name);
+        let started = Instant::now();
+        let verdict = step.run.perform(root)?;
+        let seconds = started.elapsed().as_secs_f64();
+        match verdict {
+            Verdict::Clean => println!("{}: passed in {seconds:.1} s", step.name),
+            Verdict::Wanting => {
+                println!("{}: failed after {seconds:.1} s; {}", step.name, step.advice);
+                println!("{}", closing_line(n_passed, 1));
+                return Ok(Verdict::Wanting);
+            }
+        }
+        n_passed += 1;
+    }
+    println!("{}", closing_line(n_passed, 0));
+    Ok(Verdict::Clean)
+}
+
+/// CI reads this line, so it stands alone and keeps its form.
+fn closing_line(n_passed: usize, n_failed: usize) -> String {
+    format!("steps: {n_passed} passed, {n_failed} failed")
+}
+
+impl Step {
+    fn is_in(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::All => true,
+            Scope::Fast => self.needs == Needs::Toolchain,
+        }
+    }
+
+    fn applies_to(&self, members: &[Package]) -> bool {
+        match self.applies {
+            Applies::Always => true,
+            Applies::WithTarget(kind) => {
+                members.iter().flat_map(|member| &member.target_kinds).any(|found| found == kind)
+            }
+        }
+    }
+}
+
+impl Run {
+    fn perform(self, root: &Path) -> anyhow::Result<Verdict> {
+        match self {
+            Run::Cargo { args, env } => cargo(root, args, env),
+            Run::Nextest { otherwise } => {
+                if has_nextest(root) {
+                    cargo(root, &["nextest", "run", "--workspace"], &[])
+                } else {
+                    cargo(root, otherwise, &[])
+                }
+            }
+            Run::Tidy => tidy::run(root),
+        }
+    }
+}
+
+fn cargo(root: &Path, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Verdict> {
+    let status = metadata::cargo()
+        .args(args)
+        .envs(env.iter().copied())
+        .current_dir(root)
+        .status()
+        .with_context(|| format!("starting `cargo {}`", args.join(" ")))?;
+    Ok(if status.success() { Verdict::Clean } else { Verdict::Wanting })
+}
+
+fn has_nextest(root: &Path) -> bool {
+    let mut version = metadata::cargo();
+    version.args(["nextest", "--version"]).current_dir(root);
+    version.stdout(Stdio::null()).stderr(Stdio::null());
+    version.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::Member;
+
+    fn step(needs: Needs, applies: Applies) -> Step {
+        Step { name: "probe", needs, applies, run: Run::Tidy, advice: "" }
+    }
+
+    fn library() -> Package {
+        Package {
+            name: "haft-core".to_owned(),
+            version: "0.1.0".to_owned(),
+            license: None,
+            source: None,
+            member: Member::Ours,
+            target_kinds: vec!["lib".to_owned()],
+        }
+    }
+
+    #[test]
+    fn fast_leaves_out_what_needs_more_than_the_toolchain() {
+        assert!(step(Needs::System, Applies::Always).is_in(Scope::All));
+        assert!(!step(Needs::System, Applies::Always).is_in(Scope::Fast));
+        assert!(step(Needs::Toolchain, Applies::Always).is_in(Scope::Fast));
+    }
+
+    #[test]
+    fn a_step_without_a_target_to_work_on_is_left_out() {
+        let members = [library()];
+        assert!(step(Needs::Toolchain, Applies::WithTarget("lib")).applies_to(&members));
+        assert!(!step(Needs::Toolchain, Applies::WithTarget("bench")).applies_to(&members));
+    }
+
+    #[test]
+    fn the_closing_line_has_the_form_that_ci_reads() {
+        assert_eq!(closing_line(7, 0), "steps: 7 passed, 0 failed");
+    }
+
+    #[test]
+    fn the_steps_start_with_the_quick_ones() {
+        let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        assert_eq!(names[..3], ["format", "tidy", "clippy"]);
+    }
+}
