@@ -1,13 +1,15 @@
 //! After every input: start what may start, and end or continue the turn when nothing is open.
 
 use super::Draft;
+use super::resolve::not_known;
 use crate::id::CallId;
 use crate::outcome::LoopEffect;
 use crate::session::config::Driver;
 use crate::session::effect::Effect;
 use crate::session::event::{Basis, Event, TurnEnding};
 use crate::session::refusal::Refusal;
-use crate::session::state::{Activity, Open, Phase, State, Stopping};
+use crate::session::state::{Activity, Call, Open, Phase, State, Stopping};
+use crate::time::Timestamp;
 use crate::tool::Concurrency;
 
 impl Draft {
@@ -59,7 +61,7 @@ impl Draft {
             return Ok(());
         };
         for call in self.calls_where(|call| call.phase.is_open()) {
-            self.fail(call, super::resolve::not_known("the run ended before the provider told"))?;
+            self.fail(call, not_known("the run ended before the provider told"))?;
         }
         self.emit(Event::TurnEnded { turn, ending })
     }
@@ -81,11 +83,10 @@ impl Draft {
 ///
 /// An exclusive call is a barrier: it waits for what runs, and what comes after it waits too. A
 /// call that waits for a person holds nobody up.
-fn startable(open: &Open, now: crate::time::Timestamp) -> Vec<CallId> {
+fn startable(open: &Open, now: Timestamp) -> Vec<CallId> {
     let mut running = open.calls().filter(|call| occupies(&call.phase)).count();
-    let exclusive = |call: &&crate::session::state::Call| {
-        occupies(&call.phase) && call.contract.concurrency == Concurrency::Exclusive
-    };
+    let exclusive =
+        |call: &&Call| occupies(&call.phase) && call.contract.concurrency == Concurrency::Exclusive;
     if open.calls().any(|call| exclusive(&call)) {
         return Vec::new();
     }

@@ -8,7 +8,7 @@ use crate::outcome::{
     CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance, Trust,
 };
 use crate::session::effect::Effect;
-use crate::session::event::{Basis, Event, SuspendReason, SuspensionKind, VerifyFinding};
+use crate::session::event::{Basis, Event, Preview, SuspendReason, SuspensionKind, VerifyFinding};
 use crate::session::input::{
     AttemptEnded, AttemptReport, Previewed, RetryDue, Returned, Verification, Verified,
 };
@@ -73,11 +73,7 @@ impl Draft {
 
     /// The world moved under an approval, so the approver sees the difference. Someone who has
     /// meanwhile stopped the session is not asked.
-    fn ask_again(
-        &mut self,
-        id: CallId,
-        preview: crate::session::event::Preview,
-    ) -> Result<(), Refusal> {
+    fn ask_again(&mut self, id: CallId, preview: Preview) -> Result<(), Refusal> {
         let call = self.call(id)?;
         let approved = match &call.phase {
             Phase::Running { permit, .. } => matches!(permit.basis, Basis::Approval { .. }),
