@@ -177,9 +177,9 @@ impl Question<'_> {
         if decision != Verdict::Ask {
             return Derivation { decision, findings, grant: None };
         }
-        if self.contract.executor == Executor::Human {
-            let reason = "the person who is asked can decline".to_owned();
-            findings.push(Finding { source: Source::Executor, verdict: Verdict::Allow, reason });
+        if let Some(reason) = unaskable(self.contract.executor) {
+            let (source, verdict) = (Source::Executor, Verdict::Allow);
+            findings.push(Finding { source, verdict, reason: reason.to_owned() });
             return Derivation { decision: Verdict::Allow, findings, grant: None };
         }
         let grant = (self.contract.gate != Gate::AskAlways).then(|| self.granted()).flatten();
@@ -263,6 +263,16 @@ impl Question<'_> {
             }
         };
         Some(Finding { source: Source::Level, verdict: Verdict::Ask, reason: reason.to_owned() })
+    }
+}
+
+/// Returns why nobody can be asked before a call, where that is so (document 004, "Legal
+/// matrix").
+fn unaskable(executor: Executor) -> Option<&'static str> {
+    match executor {
+        Executor::Human => Some("the person who is asked can decline"),
+        Executor::Provider => Some("the provider has run it; what may not run is not offered"),
+        Executor::Server | Executor::Client => None,
     }
 }
 

@@ -21,10 +21,11 @@ impl Draft {
     pub(super) fn take_preview(&mut self, previewed: Previewed) -> Result<(), Refusal> {
         let call = self.call(previewed.call)?;
         if call.phase != Phase::Previewing {
-            return Err(Refusal::Stale(Stale::NotAwaiting));
+            return Err(Refusal::Stale(Stale::OtherAttempt));
         }
         let (kind, reason) = (SuspensionKind::Approval, SuspendReason::Asked);
-        self.suspend(previewed.call, kind, reason, Some(previewed.preview))
+        self.suspend(previewed.call, kind, reason, Some(previewed.preview))?;
+        self.apply_grants()
     }
 
     pub(super) fn take_attempt(&mut self, ended: AttemptEnded) -> Result<(), Refusal> {

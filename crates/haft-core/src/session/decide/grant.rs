@@ -2,7 +2,6 @@
 
 use super::Draft;
 use super::session::refuse_agent;
-use crate::actor::Actor;
 use crate::permission::StandingGrant;
 use crate::session::event::{Decided, Event, SuspendReason, SuspensionKind};
 use crate::session::input::GrantRevoked;
@@ -29,18 +28,21 @@ impl Draft {
 
     /// Adds the grant, then lets it settle the calls that wait and that it covers.
     pub(super) fn add_grant(&mut self, grant: StandingGrant) -> Result<(), Refusal> {
-        let id = grant.id;
         self.emit(Event::GrantAdded { grant })?;
+        self.apply_grants()
+    }
+
+    /// Lets the session's grants settle the calls that wait for a yes.
+    pub(super) fn apply_grants(&mut self) -> Result<(), Refusal> {
         for call in self.calls_where(waits_for_a_yes) {
             let open = self.require_open()?;
-            let held = open.grants().iter().find(|held| held.id == id);
-            let (Some(held), Some(waiting)) = (held, open.call(call)) else { continue };
-            let Ok(used) = held.covers(&waiting.contract, &waiting.arguments, self.now) else {
-                continue;
-            };
-            let round = waiting.rounds;
-            let by: Actor = held.by.clone();
-            let decision = Decided::Granted { used };
+            let Some(waiting) = open.call(call) else { continue };
+            let covering = open.grants().iter().find_map(|grant| {
+                let used = grant.covers(&waiting.contract, &waiting.arguments, self.now).ok()?;
+                Some((grant.by.clone(), used))
+            });
+            let Some((by, used)) = covering else { continue };
+            let (round, decision) = (waiting.rounds, Decided::Granted { used });
             self.emit(Event::CallResolved { call, round, resolution: None, by, decision })?;
             self.hand_out(call)?;
         }

@@ -6,9 +6,10 @@ mod grant;
 mod model;
 mod propose;
 mod recover;
+mod redefine;
 mod resolve;
 mod session;
-mod settle;
+
 mod stop;
 
 use super::effect::{Decision, Effect, Reply};

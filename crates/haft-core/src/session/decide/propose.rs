@@ -110,7 +110,7 @@ impl Draft {
             derivation,
         })?;
         if decision == Verdict::Ask {
-            return self.ask(id);
+            return self.ask(id, SuspendReason::Asked);
         }
         let basis = grant.map_or(Basis::Policy, Basis::Grant);
         self.emit(Event::CallAdmitted { call: id, permit: Permit { digest, basis } })?;
@@ -118,13 +118,13 @@ impl Draft {
     }
 
     /// Asks a person, after finding out what there is to show.
-    fn ask(&mut self, id: CallId) -> Result<(), Refusal> {
+    pub(super) fn ask(&mut self, id: CallId, reason: SuspendReason) -> Result<(), Refusal> {
         match self.call(id)?.contract.preview {
             Preview::Shown => {
                 self.effects.push(Effect::Preview { call: id });
                 self.emit(Event::CallPreviewing { call: id })
             }
-            Preview::None => self.suspend(id, SuspensionKind::Approval, SuspendReason::Asked, None),
+            Preview::None => self.suspend(id, SuspensionKind::Approval, reason, None),
         }
     }
 

@@ -40,9 +40,7 @@ impl Draft {
             ToolChange::Redefined { contract, changes, .. } => {
                 self.emit(Event::CallRedefined { call: id, contract, changes })?;
                 match kind {
-                    SuspensionKind::Approval => {
-                        self.suspend(id, kind, SuspendReason::Redefined, None)
-                    }
+                    SuspensionKind::Approval => self.ask(id, SuspendReason::Redefined),
                     SuspensionKind::Elicitation
                     | SuspensionKind::ClientExec
                     | SuspensionKind::Settlement => Ok(()),

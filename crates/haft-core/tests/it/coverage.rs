@@ -1,0 +1,340 @@
+//! Every (state, input) pair, exercised and written down as a readable table.
+//!
+//! The table is `tests/golden/transitions.txt`. A change of behaviour shows up there as a
+//! difference; a state or input without its row or column fails the test.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::golden::assert_golden;
+use crate::world::{
+    World, ann, approve, browser, charge, deny, email, grant_for, mutating, ok, question, read,
+    tool,
+};
+use haft_core::session::{
+    Activity, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone, Config,
+    Driver, Ended, Expired, Fit, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
+    ModelAnswered, ModelFailed, Opened, Phase, Preview, Previewed, Reconfigured, Resolution,
+    Resolved, RetryDue, Returned, Settlement, State, Stopping, SuspensionKind, ToolChange,
+    ToolChanged, Verification, Verified,
+};
+use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
+use haft_core::{
+    CallId, Digest, Directives, ErrorClass, Failure, GrantId, MessageId, Millis, Output, SessionId,
+};
+
+/// A state with the call that stands in it, if it is a state of a call.
+type Row = (World, CallId);
+type NamedRow = (&'static str, fn() -> Row);
+
+const ROWS: [NamedRow; 17] = [
+    ("unopened", || (World::unopened(), CallId::from_bits(404))),
+    ("idle", || (World::model(), CallId::from_bits(404))),
+    ("thinking", || {
+        let mut world = World::model();
+        world.say("go").unwrap();
+        (world, CallId::from_bits(404))
+    }),
+    ("ended", || {
+        let mut world = World::model();
+        world.input(Input::Ended(Ended { by: ann(), note: None })).unwrap();
+        (world, CallId::from_bits(404))
+    }),
+    ("call previewing", || {
+        acting(|world| {
+            let edit = mutating("edit_file", |d| {
+                d.gate = Gate::Ask;
+                d.hooks.insert(Hook::Preview);
+            });
+            world.answer(&[&edit])[0]
+        })
+    }),
+    ("call waiting for approval", || acting(|world| world.answer(&[&charge()])[0])),
+    ("call waiting for elicitation", || acting(|world| world.answer(&[&question()])[0])),
+    ("call waiting for client_exec", || acting(|world| world.answer(&[&browser(Gate::Auto)])[0])),
+    ("call waiting for settlement", || {
+        acting(|world| {
+            let call = world.answer(&[&email()])[0];
+            world.crash();
+            call
+        })
+    }),
+    ("call ready", || {
+        let limits = Limits { parallel: 1, ..Limits::default() };
+        let mut world = World::with(Config { limits, ..Config::default() });
+        world.say("go").unwrap();
+        let call = world.answer(&[&email(), &read()])[1];
+        (world, call)
+    }),
+    ("call running, block", || acting(|world| world.answer(&[&email()])[0])),
+    ("call running, cancel", || acting(|world| world.answer(&[&stoppable()])[0])),
+    ("call verifying", || {
+        acting(|world| {
+            let verifiable = mutating("charge_verifiable", |d| {
+                d.hooks.insert(Hook::Verify);
+            });
+            let call = world.answer(&[&verifiable])[0];
+            world.crash();
+            call
+        })
+    }),
+    ("call cancelling", || {
+        acting(|world| {
+            let call = world.answer(&[&stoppable()])[0];
+            world.interrupt().unwrap();
+            call
+        })
+    }),
+    ("call at the provider", || {
+        acting(|world| {
+            let search = tool("web_search", |d| d.executor = Executor::Provider);
+            world.answer(&[&search])[0]
+        })
+    }),
+    ("call settled, a sibling waits", || {
+        acting(|world| {
+            let calls = world.answer(&[&charge(), &question()]);
+            world.resolve(calls[0], deny()).unwrap();
+            calls[0]
+        })
+    }),
+    ("call settled, turn over", || {
+        let mut world = World::caller();
+        let call = world.propose(&read(), &json!({}));
+        world.returns(call, ok("")).unwrap();
+        (world, call)
+    }),
+];
+
+fn acting(make: impl FnOnce(&mut World) -> CallId) -> Row {
+    let mut world = World::model();
+    world.say("go").unwrap();
+    let call = make(&mut world);
+    (world, call)
+}
+
+fn stoppable() -> haft_core::tool::ToolSpec {
+    mutating("do_slowly", |d| d.interrupt = InterruptBehavior::Cancel)
+}
+
+/// The inputs, as they would come in the row's state: with its turn, attempt and round.
+fn inputs(world: &mut World, call: CallId) -> Vec<(&'static str, Input)> {
+    let open = world.state.as_open();
+    let turn = open.map_or(1, |open| open.turn);
+    let model_attempt = match open.map(|open| open.activity) {
+        Some(Activity::Thinking { attempt }) => attempt,
+        _ => 1,
+    };
+    let found = open.and_then(|open| open.call(call)).cloned();
+    let attempt = found.as_ref().map_or(1, |call| call.attempts);
+    let round = found.as_ref().map_or(1, |call| call.rounds);
+    let contract =
+        found.map_or_else(|| Arc::clone(read().contract()), |call| Arc::clone(&call.contract));
+    let config = open.map_or_else(Config::default, |open| Config::clone(&open.config));
+    let proposal = world.proposal(&read(), &json!({"fresh": true}));
+    let preview =
+        || Preview { fingerprint: Digest::ZERO, targets: vec![], diff: None, trouble: None };
+    let returned = AttemptReport::Returned(Returned::from(ok("")));
+    let moved = AttemptReport::WorldMoved { preview: preview() };
+    let message = MessageId::from_bits(world.fresh());
+    let failure = Failure::new(ErrorClass::Upstream, "down");
+    let grant = grant_for(world, &charge());
+    let redefined = ToolChange::Redefined { contract, fit: Fit::Fits, changes: String::new() };
+    let mut inputs = vec![
+        (
+            "opened",
+            Input::Opened(Opened {
+                session: SessionId::from_bits(7),
+                config: config.clone(),
+                by: ann(),
+            }),
+        ),
+        (
+            "message arrived",
+            Input::MessageArrived(MessageArrived { message, from: ann(), content: vec![] }),
+        ),
+        (
+            "model answered",
+            Input::ModelAnswered(ModelAnswered {
+                turn,
+                attempt: model_attempt,
+                content: vec![],
+                advertised: Arc::new(BTreeSet::from([read().name.clone()])),
+                calls: vec![proposal.clone()],
+                provider_results: vec![],
+            }),
+        ),
+        ("model failed", Input::ModelFailed(ModelFailed { turn, attempt: model_attempt, failure })),
+        ("calls proposed", Input::CallsProposed(CallsProposed { calls: vec![proposal] })),
+        ("previewed", Input::Previewed(Previewed { call, preview: preview() })),
+        ("attempt ended", Input::AttemptEnded(AttemptEnded { call, attempt, report: returned })),
+        (
+            "attempt ended, world moved",
+            Input::AttemptEnded(AttemptEnded { call, attempt, report: moved }),
+        ),
+        (
+            "verified absent",
+            Input::Verified(Verified { call, attempt, verdict: Verification::Absent }),
+        ),
+        ("retry due", Input::RetryDue(RetryDue { call })),
+        ("client gone", Input::ClientGone(ClientGone { call, round })),
+        ("call cancelled", Input::CallCancelled(CallCancelled { call, by: ann(), note: None })),
+        ("tool gone", Input::ToolChanged(ToolChanged { call, change: ToolChange::Gone })),
+        ("tool redefined", Input::ToolChanged(ToolChanged { call, change: redefined })),
+        ("interrupted", Input::Interrupted(Interrupted { by: ann(), note: None })),
+        ("reconfigured", Input::Reconfigured(Reconfigured { config, by: ann() })),
+        ("granted", Input::Granted(Granted { grant })),
+        (
+            "grant revoked",
+            Input::GrantRevoked(GrantRevoked { grant: GrantId::from_bits(404), by: ann() }),
+        ),
+        ("ended", Input::Ended(Ended { by: ann(), note: None })),
+        ("revived", Input::Revived),
+        ("woken", Input::Woken),
+        ("expired early", Input::Expired(Expired { call, round })),
+        ("expired when due", Input::Expired(Expired { call, round })),
+    ];
+    let ways = [
+        ("resolved: approve", approve()),
+        ("resolved: deny", deny()),
+        ("resolved: answer", Resolution::Answer { output: Output::of_text(""), fit: Fit::Fits }),
+        (
+            "resolved: result",
+            Resolution::Result {
+                result: ok(""),
+                directives: Directives::default(),
+                fit: Fit::Fits,
+            },
+        ),
+        ("resolved: settle", Resolution::Settle(Settlement::RunAgain)),
+    ];
+    for (name, how) in ways {
+        let resolved: Resolved = world.resolved(call, ann(), how);
+        inputs.push((name, Input::Resolved(resolved)));
+    }
+    inputs
+}
+
+/// Names the variant, so that a variant without a column is noticed.
+fn variant(input: &Input) -> &'static str {
+    match input {
+        Input::Opened(_) => "opened",
+        Input::MessageArrived(_) => "message arrived",
+        Input::ModelAnswered(_) => "model answered",
+        Input::ModelFailed(_) => "model failed",
+        Input::CallsProposed(_) => "calls proposed",
+        Input::Previewed(_) => "previewed",
+        Input::AttemptEnded(_) => "attempt ended",
+        Input::Verified(_) => "verified",
+        Input::RetryDue(_) => "retry due",
+        Input::Resolved(_) => "resolved",
+        Input::Expired(_) => "expired",
+        Input::ClientGone(_) => "client gone",
+        Input::CallCancelled(_) => "call cancelled",
+        Input::ToolChanged(_) => "tool changed",
+        Input::Interrupted(_) => "interrupted",
+        Input::Reconfigured(_) => "reconfigured",
+        Input::Granted(_) => "granted",
+        Input::GrantRevoked(_) => "grant revoked",
+        Input::Ended(_) => "ended",
+        Input::Revived => "revived",
+        Input::Woken => "woken",
+    }
+}
+
+const VARIANTS: usize = 21;
+
+/// Names the phase, so that a phase without a row is noticed.
+fn phase(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Proposed => "proposed",
+        Phase::Previewing => "previewing",
+        Phase::Waiting(wait) => match wait.kind {
+            SuspensionKind::Approval => "waiting for approval",
+            SuspensionKind::Elicitation => "waiting for elicitation",
+            SuspensionKind::ClientExec => "waiting for client_exec",
+            SuspensionKind::Settlement => "waiting for settlement",
+        },
+        Phase::Ready { .. } => "ready",
+        Phase::Running { .. } => "running",
+        Phase::Verifying { .. } => "verifying",
+        Phase::Cancelling { .. } => "cancelling",
+        Phase::AtProvider { .. } => "at the provider",
+        Phase::Settled { .. } => "settled",
+    }
+}
+
+/// Every phase in which a call can rest.
+const PHASES: [&str; 11] = [
+    "previewing",
+    "waiting for approval",
+    "waiting for elicitation",
+    "waiting for client_exec",
+    "waiting for settlement",
+    "ready",
+    "running",
+    "verifying",
+    "cancelling",
+    "at the provider",
+    "settled",
+];
+
+fn describe(world: &World, call: CallId) -> String {
+    let open = match &world.state {
+        State::Unopened => return "unopened".into(),
+        State::Ended { .. } => return "ended".into(),
+        State::Open(open) => open,
+    };
+    let activity = match (open.activity, open.config.driver) {
+        (Activity::Idle, _) => "idle",
+        (Activity::Thinking { .. }, _) => "thinking",
+        (Activity::Acting, Driver::Model | Driver::Caller) => "acting",
+    };
+    let stopping = match open.stopping {
+        Stopping::No => "",
+        Stopping::Turn => ", stopping",
+        Stopping::Session => ", ending",
+    };
+    let call = match open.call(call) {
+        Some(call) => format!(", call {}", phase(&call.phase)),
+        None => String::new(),
+    };
+    format!("{activity}{stopping}{call}")
+}
+
+#[test]
+fn every_pair_of_state_and_input_does_what_the_table_says() {
+    let mut table = String::from(
+        "What every input does in every state. Generated by tests/it/coverage.rs; see CONTRIBUTING.md.\n",
+    );
+    let mut variants = BTreeSet::new();
+    let mut phases = BTreeSet::new();
+    for (row, make) in ROWS {
+        let (mut world, call) = make();
+        writeln!(table, "\n{row} ({})", describe(&world, call)).unwrap();
+        phases.extend(world.state.as_open().and_then(|o| o.call(call)).map(|c| phase(&c.phase)));
+        for (column, input) in inputs(&mut world, call) {
+            variants.insert(variant(&input));
+            let (mut world, call) = make();
+            if column == "expired when due" {
+                world.wait(Millis::from_secs(8 * 24 * 3600));
+            }
+            let before = world.log.len();
+            let found = match world.input(input) {
+                Ok(_) => {
+                    let events = world.names_since(before).join(" ");
+                    format!("{} [{events}]", describe(&world, call))
+                }
+                Err(refusal) => format!("refused: {refusal}"),
+            };
+            assert!(!found.contains("internal:"), "{row}, {column}: {found}");
+            writeln!(table, "  {column:<28} {found}").unwrap();
+        }
+    }
+    assert_eq!(variants.len(), VARIANTS, "an input without a column: {variants:?}");
+    assert_eq!(phases, PHASES.into(), "a phase without a row");
+    assert_golden("transitions.txt", &table);
+}

@@ -1,0 +1,14 @@
+//! The session machine, driven through its public surface in a world with virtual time.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
+
+mod coverage;
+mod doubt;
+mod golden;
+mod grants;
+mod journal;
+mod lifecycle;
+mod properties;
+mod stopping;
+mod suspension;
+mod world;

@@ -1,0 +1,454 @@
+//! Whatever happens in whatever order, the invariants hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::world::{
+    World, ann, approve, arguments_of, bob, browser, charge, deny, email, err, grant_for, mutating,
+    ok, question, read, tool,
+};
+use haft_core::permission::{Level, Verdict};
+use haft_core::session::{
+    Activity, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone, Config,
+    Decided, Driver, Edit, Effect, Ended, Event, Expired, Fit, GrantRevoked, Granted, Input,
+    Limits, MessageRule, ModelAnswered, ModelFailed, Phase, Preview, Previewed, Proposal,
+    Reconfigured, Refusal, Resolution, RetryDue, Settlement, State, ToolChange, ToolChanged,
+    Verification, Verified, VerifyFinding,
+};
+use haft_core::tool::{
+    Concurrency, Executor, Gate, Hook, Idempotency, InterruptBehavior, Recovery, Retry, ToolSpec,
+};
+use haft_core::{CallId, CallResult, Digest, Directives, ErrorClass, Failure, Millis, Output};
+
+/// Something that happens next; numbers pick among what there is.
+#[derive(Debug, Clone)]
+enum Step {
+    Say,
+    Propose(Vec<(usize, u8)>),
+    Return(usize, u8),
+    WorldMoves(usize),
+    Resolve(usize, u8, Where),
+    Expire(usize),
+    ClientGoes(usize),
+    Retry(usize),
+    Verify(usize, u8),
+    Preview(usize),
+    ToolChanges(usize, u8),
+    CancelCall(usize),
+    Interrupt,
+    Reconfigure(u8),
+    Grant(usize),
+    Revoke,
+    ModelFails,
+    Wake,
+    Wait(u64),
+    Crash,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Where {
+    Owner,
+    Elsewhere,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pick = 0..64usize;
+    let places = prop::sample::select(vec![Where::Owner, Where::Elsewhere]);
+    prop_oneof![
+        3 => Just(Step::Say),
+        6 => prop::collection::vec((0..TOOLS, 0..4u8), 0..5).prop_map(Step::Propose),
+        6 => (pick.clone(), 0..5u8).prop_map(|(p, how)| Step::Return(p, how)),
+        1 => pick.clone().prop_map(Step::WorldMoves),
+        6 => (pick.clone(), 0..9u8, places).prop_map(|(p, how, at)| Step::Resolve(p, how, at)),
+        2 => pick.clone().prop_map(Step::Expire),
+        1 => pick.clone().prop_map(Step::ClientGoes),
+        2 => pick.clone().prop_map(Step::Retry),
+        2 => (pick.clone(), 0..3u8).prop_map(|(p, verdict)| Step::Verify(p, verdict)),
+        3 => pick.clone().prop_map(Step::Preview),
+        1 => (pick.clone(), 0..3u8).prop_map(|(p, change)| Step::ToolChanges(p, change)),
+        1 => pick.prop_map(Step::CancelCall),
+        1 => Just(Step::Interrupt),
+        1 => (0..4u8).prop_map(Step::Reconfigure),
+        1 => (0..TOOLS).prop_map(Step::Grant),
+        1 => Just(Step::Revoke),
+        1 => Just(Step::ModelFails),
+        1 => Just(Step::Wake),
+        2 => (0..400_000u64).prop_map(Step::Wait),
+        3 => Just(Step::Crash),
+    ]
+}
+
+const TOOLS: usize = 12;
+
+fn tools() -> [ToolSpec; TOOLS] {
+    [
+        read(),
+        email(),
+        charge(),
+        question(),
+        browser(Gate::Auto),
+        browser_gated(),
+        tool("web_search", |d| d.executor = Executor::Provider),
+        mutating("charge_keyed", |d| {
+            d.facets.idempotency = Some(Idempotency::Keyed);
+            d.retry = Retry { max_attempts: 3, ..Retry::default() };
+        }),
+        mutating("charge_verifiable", |d| {
+            d.hooks.insert(Hook::Verify);
+        }),
+        mutating("edit_file", |d| {
+            d.gate = Gate::AskAlways;
+            d.hooks.insert(Hook::Preview);
+        }),
+        mutating("do_slowly", |d| d.interrupt = InterruptBehavior::Cancel),
+        mutating("do_alone", |d| d.concurrency = Concurrency::Exclusive),
+    ]
+}
+
+fn browser_gated() -> ToolSpec {
+    tool("pick_file", |d| {
+        d.executor = Executor::Client;
+        d.gate = Gate::Ask;
+    })
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let drivers = prop::sample::select(vec![Driver::Model, Driver::Caller]);
+    let rules =
+        prop::sample::select(vec![MessageRule::Queue, MessageRule::Steer, MessageRule::Refuse]);
+    (drivers, rules, 1..4u32).prop_map(|(driver, on_message, parallel)| {
+        let limits = Limits { parallel, calls_per_turn: 6, turns_per_run: 6, ..Limits::default() };
+        Config { driver, on_message, limits, ..Config::default() }
+    })
+}
+
+/// Performs one step, whatever comes of it.
+fn perform(world: &mut World, step: &Step) {
+    let call = |world: &World, pick: usize| pick_call(world, pick);
+    let refused = match step {
+        Step::Say => world.say("hello").err(),
+        Step::Propose(picks) => propose(world, picks),
+        Step::Return(pick, how) => {
+            let call = call(world, *pick);
+            let attempt = attempts(world, call);
+            let report = AttemptReport::Returned(result(*how).into());
+            world.input(Input::AttemptEnded(AttemptEnded { call, attempt, report })).err()
+        }
+        Step::WorldMoves(pick) => {
+            let call = call(world, *pick);
+            let attempt = attempts(world, call);
+            let report = AttemptReport::WorldMoved { preview: preview() };
+            world.input(Input::AttemptEnded(AttemptEnded { call, attempt, report })).err()
+        }
+        Step::Resolve(pick, how, place) => {
+            let call = call(world, *pick);
+            let how = resolution(world, *how);
+            let resolved = world.resolved(call, bob(), how);
+            match place {
+                Where::Owner => world.input(Input::Resolved(resolved)).err(),
+                Where::Elsewhere => world.input_elsewhere(Input::Resolved(resolved)).err(),
+            }
+        }
+        Step::Expire(pick) => {
+            let call = call(world, *pick);
+            let round = rounds(world, call);
+            world.input(Input::Expired(Expired { call, round })).err()
+        }
+        Step::ClientGoes(pick) => {
+            let call = call(world, *pick);
+            let round = rounds(world, call);
+            world.input(Input::ClientGone(ClientGone { call, round })).err()
+        }
+        Step::Retry(pick) => {
+            let call = call(world, *pick);
+            world.input(Input::RetryDue(RetryDue { call })).err()
+        }
+        Step::Verify(pick, verdict) => {
+            let call = call(world, *pick);
+            let attempt = attempts(world, call);
+            let verdict = match verdict {
+                0 => Verification::Applied(Output::of_text("found")),
+                1 => Verification::Absent,
+                _ => Verification::Unknown,
+            };
+            world.input(Input::Verified(Verified { call, attempt, verdict })).err()
+        }
+        Step::Preview(pick) => {
+            let call = call(world, *pick);
+            world.input(Input::Previewed(Previewed { call, preview: preview() })).err()
+        }
+        Step::ToolChanges(pick, change) => {
+            let call = call(world, *pick);
+            let change = tool_change(world, call, *change);
+            world.input(Input::ToolChanged(ToolChanged { call, change })).err()
+        }
+        Step::CancelCall(pick) => {
+            let call = call(world, *pick);
+            let cancelled = CallCancelled { call, by: ann(), note: None };
+            world.input(Input::CallCancelled(cancelled)).err()
+        }
+        other => perform_on_session(world, other),
+    };
+    if let Some(Refusal::Internal(bug)) = refused {
+        panic!("{step:?}: {bug}");
+    }
+}
+
+fn perform_on_session(world: &mut World, step: &Step) -> Option<Refusal> {
+    match step {
+        Step::Interrupt => world.interrupt().err(),
+        Step::Reconfigure(level) => {
+            let open = world.state.as_open()?;
+            let levels = [Level::Autonomous, Level::Cautious, Level::Standard, Level::Paranoid];
+            let config =
+                Config { level: levels[usize::from(*level)], ..Config::clone(&open.config) };
+            world.input(Input::Reconfigured(Reconfigured { config, by: ann() })).err()
+        }
+        Step::Grant(pick) => {
+            let grant = grant_for(world, &tools()[*pick]);
+            world.input(Input::Granted(Granted { grant })).err()
+        }
+        Step::Revoke => {
+            let grant = world.state.as_open()?.grants().first()?.id;
+            world.input(Input::GrantRevoked(GrantRevoked { grant, by: ann() })).err()
+        }
+        Step::ModelFails => {
+            let open = world.state.as_open()?;
+            let Activity::Thinking { attempt } = open.activity else { return None };
+            let failure = Failure::new(ErrorClass::Upstream, "down");
+            let failed = ModelFailed { turn: open.turn, attempt, failure };
+            world.input(Input::ModelFailed(failed)).err()
+        }
+        Step::Wake => world.input(Input::Woken).err(),
+        Step::Wait(ms) => {
+            world.wait(Millis(*ms));
+            None
+        }
+        Step::Crash => {
+            world.crash();
+            None
+        }
+        _ => unreachable!("performed above"),
+    }
+}
+
+fn propose(world: &mut World, picks: &[(usize, u8)]) -> Option<Refusal> {
+    let tools = tools();
+    let calls: Vec<Proposal> = picks
+        .iter()
+        .map(|(pick, variant)| world.proposal(&tools[*pick], &json!({ "n": variant })))
+        .collect();
+    let open = world.state.as_open()?;
+    match (open.config.driver, open.activity) {
+        (Driver::Caller, _) => world.input(Input::CallsProposed(CallsProposed { calls })).err(),
+        (Driver::Model, Activity::Thinking { attempt }) => {
+            let answer = ModelAnswered {
+                turn: open.turn,
+                attempt,
+                content: vec![],
+                advertised: Arc::new(tools.iter().map(|tool| tool.name.clone()).collect()),
+                calls,
+                provider_results: vec![],
+            };
+            world.input(Input::ModelAnswered(answer)).err()
+        }
+        (Driver::Model, Activity::Idle | Activity::Acting) => None,
+    }
+}
+
+fn pick_call(world: &World, pick: usize) -> CallId {
+    let calls: Vec<_> = world.state.as_open().into_iter().flat_map(|open| open.calls()).collect();
+    match calls.len() {
+        0 => CallId::from_bits(404),
+        count => calls[pick % count].id,
+    }
+}
+
+fn attempts(world: &World, call: CallId) -> u32 {
+    world.open().call(call).map_or(1, |call| call.attempts)
+}
+
+fn rounds(world: &World, call: CallId) -> u32 {
+    world.open().call(call).map_or(1, |call| call.rounds)
+}
+
+fn result(how: u8) -> CallResult {
+    match how {
+        0 | 1 => ok("done"),
+        2 => err(ErrorClass::Upstream),
+        3 => err(ErrorClass::Internal),
+        _ => err(ErrorClass::ToolError),
+    }
+}
+
+fn resolution(world: &mut World, how: u8) -> Resolution {
+    match how {
+        0 | 1 => approve(),
+        2 => Resolution::Approve {
+            edit: Some(Edit { arguments: arguments_of(&json!({"edited": true})), fit: Fit::Fits }),
+            note: None,
+            grant: None,
+        },
+        3 => {
+            let grant = Some(Box::new(grant_for(world, &charge())));
+            Resolution::Approve { edit: None, note: None, grant }
+        }
+        4 => deny(),
+        5 => Resolution::Answer { output: Output::of_text("answer"), fit: Fit::Fits },
+        6 => Resolution::Result {
+            result: ok("from the client"),
+            directives: Directives::default(),
+            fit: Fit::Fits,
+        },
+        7 => Resolution::Settle(Settlement::RunAgain),
+        _ => Resolution::Settle(Settlement::Happened { output: None }),
+    }
+}
+
+fn preview() -> Preview {
+    Preview { fingerprint: Digest::of_bytes(b"v1"), targets: vec![], diff: None, trouble: None }
+}
+
+fn tool_change(world: &World, call: CallId, change: u8) -> ToolChange {
+    let contract = world.open().call(call).map(|call| Arc::clone(&call.contract));
+    match (change, contract) {
+        (0, _) | (_, None) => ToolChange::Gone,
+        (1, Some(contract)) => {
+            ToolChange::Redefined { contract, fit: Fit::Fits, changes: "wording".into() }
+        }
+        (_, Some(contract)) => ToolChange::Redefined {
+            contract,
+            fit: Fit::Misfit { message: "`/n` is gone".into() },
+            changes: "schema".into(),
+        },
+    }
+}
+
+/// Ends the session and lets everything that still runs report.
+fn drain(world: &mut World) {
+    world.input(Input::Ended(Ended { by: ann(), note: None })).unwrap();
+    for _ in 0..100 {
+        let State::Open(open) = &world.state else { return };
+        let running: Vec<_> = open.in_flight().map(|call| call.id).collect();
+        for call in running {
+            world.returns(call, ok("at last")).unwrap();
+            if world.state.as_open().is_none() {
+                return;
+            }
+        }
+    }
+    panic!("the session does not end: {:?}", world.state);
+}
+
+/// What the log says of each call, and whether it may say so.
+fn check_log(world: &World) {
+    let mut asked = BTreeMap::new();
+    let mut recovery = BTreeMap::new();
+    let mut permitted = BTreeMap::<CallId, BTreeSet<Digest>>::new();
+    let mut starts_left = BTreeMap::<CallId, u32>::new();
+    let mut ended = BTreeSet::new();
+    let mut proposed = BTreeSet::new();
+    let mut resolved = BTreeSet::new();
+    for event in world.events() {
+        match event {
+            Event::CallProposed { call, derivation, contract, .. } => {
+                proposed.insert(call);
+                asked.insert(call, derivation.decision == Verdict::Ask);
+                recovery.insert(call, contract.recovery);
+                starts_left.insert(call, 1);
+            }
+            Event::CallRejected { call, .. } => {
+                proposed.insert(call);
+                assert!(ended.insert(call), "two outcomes for {call}");
+            }
+            Event::CallAdmitted { call, permit } => {
+                assert!(!asked[&call], "admitted without the ask");
+                permitted.entry(call).or_default().insert(permit.digest);
+            }
+            Event::CallResolved { call, round, decision, .. } => {
+                assert!(resolved.insert((call, round)), "two resolutions of one wait");
+                match decision {
+                    Decided::Approve { .. } | Decided::Granted { .. } => {
+                        asked.insert(call, false);
+                        starts_left.insert(call, 1);
+                    }
+                    Decided::RunAgain => {
+                        starts_left.insert(call, 1);
+                    }
+                    _ => {}
+                }
+            }
+            Event::CallVerified { call, finding: VerifyFinding::Absent, .. } => {
+                starts_left.insert(call, 1);
+            }
+            Event::CallStarted { call, .. } => {
+                assert!(!asked[&call], "started without the ask");
+                assert!(!ended.contains(&call), "started after its outcome");
+                let left = starts_left.get_mut(&call).unwrap();
+                let safe = matches!(recovery[&call], Recovery::Rerun | Recovery::RerunKeyed);
+                assert!(*left > 0 || safe, "an unsafe call ran twice on one permission");
+                *left = left.saturating_sub(1);
+            }
+            Event::CallFinished { outcome } => {
+                assert!(ended.insert(outcome.call), "two outcomes for {}", outcome.call);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(proposed, ended, "every proposed call has exactly one outcome");
+}
+
+/// Every effect follows its event, and the model is asked only when nothing is open.
+fn check_effects(world: &World, before: usize, effects: &[Effect]) {
+    let events = world.events().split_off(before);
+    for effect in effects {
+        match effect {
+            Effect::Execute { call, attempt, digest, .. } => {
+                let started = events.iter().any(|event| {
+                    matches!(event, Event::CallStarted { call: c, attempt: a, digest: d, .. }
+                        if c == call && a == attempt && d == digest)
+                });
+                assert!(started, "an effect without its event");
+            }
+            Effect::RunModel { .. } => {
+                let open = world.open().calls();
+                let mut held_up = open.filter(|call| {
+                    call.phase.is_open() && !matches!(call.phase, Phase::AtProvider { .. })
+                });
+                assert!(held_up.next().is_none(), "the model is asked while a call is open");
+            }
+            Effect::AbortModel { .. }
+            | Effect::Preview { .. }
+            | Effect::Cancel { .. }
+            | Effect::Verify { .. }
+            | Effect::ScheduleRetry { .. } => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    // S3-14, S3-40, S4-20, S4-25, S4-36, S4-38, D4, D6, D20: replay equals live (asserted by the
+    // world after every input), one outcome per call, one resolution per wait, no unsafe call
+    // twice, no ask skipped, whatever the order of inputs and crashes.
+    #[test]
+    fn the_invariants_hold_whatever_happens(
+        config in config(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut world = World::with(config);
+        for step in &steps {
+            let before = world.log.len();
+            world.effects.clear();
+            perform(&mut world, step);
+            let effects = world.effects.clone();
+            check_effects(&world, before, &effects);
+        }
+        drain(&mut world);
+        check_log(&world);
+    }
+}
