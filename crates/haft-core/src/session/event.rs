@@ -120,7 +120,7 @@ pub enum Event {
         /// The provider's id for it.
         provider_id: ProviderCallId,
         /// Whether that id was seen before in this turn.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Seen::is_first")]
         provider_id_seen: Seen,
         /// The tool's terms.
         contract: Arc<Contract>,
@@ -320,6 +320,13 @@ pub enum Seen {
     First,
     /// Again.
     Again,
+}
+
+impl Seen {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_first(&self) -> bool {
+        *self == Self::First
+    }
 }
 
 /// What brought an interrupt about.

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::behaviour::{
     Concurrency, Executor, Gate, Hook, InterruptBehavior, Ownership, Retry, Version,
 };
-use super::definition::Definition;
+use super::definition::{Definition, is_default};
 use super::facets::{Idempotency, Mode, Mutates, Reach, ResolvedFacets};
 use crate::digest::Digest;
 use crate::name::ToolName;
@@ -42,24 +42,25 @@ pub struct Contract {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub reach: BTreeSet<Reach>,
     /// Whether a registered undo can take a call back.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub reversal: Reversal,
     /// What is done with a call that a crash interrupted.
     pub recovery: Recovery,
     /// What an interrupt does to a running call.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub interrupt: InterruptBehavior,
     /// What runs beside it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub concurrency: Concurrency,
     /// How long one attempt may run.
     pub exec_timeout: Millis,
     /// How long a call may wait for someone.
     pub suspend_ttl: Millis,
     /// When a failed attempt is made again.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub retry: Retry,
     /// Whether there is a preview to show before approval.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub preview: Preview,
 }
 

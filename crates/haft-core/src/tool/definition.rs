@@ -149,7 +149,7 @@ fn is_max_result_default(value: &u64) -> bool {
     *value == MAX_RESULT_BYTES
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

@@ -5,7 +5,6 @@
 
 #![expect(
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     reason = "reads the golden files beside the tests; the ban is for the crate itself"
 )]
 
