@@ -9,6 +9,7 @@ mod requirements;
 mod rust_file;
 mod steps;
 mod tidy;
+mod transcript;
 mod tree;
 
 use std::ffi::OsString;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
-use crate::{Verdict, tidy};
+use crate::{Verdict, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -55,6 +55,7 @@ enum Run {
         otherwise: &'static [&'static str],
     },
     Tidy,
+    Transcripts,
 }
 
 static STEPS: &[Step] = &[
@@ -95,6 +96,13 @@ static STEPS: &[Step] = &[
         applies: Applies::WithTarget("lib"),
         run: Run::Cargo { args: &["test", "--workspace", "--doc"], env: &[] },
         advice: "run `cargo test --doc -p CRATE`",
+    },
+    Step {
+        name: "transcripts",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Transcripts,
+        advice: "copy what the command prints into the README",
     },
     Step {
         name: "documentation",
@@ -174,6 +182,7 @@ impl Run {
                 }
             }
             Run::Tidy => tidy::run(root),
+            Run::Transcripts => transcript::run(root),
         }
     }
 }

@@ -4,19 +4,20 @@
 //! later has a default, a variant is never removed or renamed, and `tests/golden` holds logs of
 //! every version that must still replay.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::admission::{Permit, Rejection};
 use super::config::Config;
+use super::suspension::{Decided, Preview, SuspendReason, SuspensionKind};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
 use crate::digest::Digest;
 use crate::id::{CallId, GrantId, MessageId, ProviderCallId, ResolutionId, SessionId};
 use crate::name::ToolName;
-use crate::outcome::{CallResult, ContentBlock, Directives, ErrorClass, Failure, Outcome, Output};
-use crate::permission::{Derivation, GrantUse, StandingGrant};
+use crate::outcome::{ContentBlock, Failure, Outcome};
+use crate::permission::{Derivation, StandingGrant};
 use crate::time::Timestamp;
 use crate::tool::Contract;
 
@@ -362,241 +363,6 @@ pub enum TurnEnding {
         /// Why.
         failure: Failure,
     },
-}
-
-/// Why a proposed call will not run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rejection {
-    /// Which rule.
-    pub reason: RejectReason,
-    /// What the model is told: what was expected, what was found, what to do.
-    pub message: String,
-    /// Arguments that could not be read, kept as they came.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub raw_arguments: Option<String>,
-}
-
-/// The rules by which a proposed call is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RejectReason {
-    /// No such tool.
-    UnknownTool,
-    /// The tool was not offered in this turn.
-    NotAdvertised,
-    /// The arguments are not strict JSON.
-    Malformed,
-    /// The arguments do not fit the schema.
-    InvalidArguments,
-    /// Too many calls.
-    Limit,
-    /// A source of permission denies it.
-    Denied,
-    /// A precondition does not hold.
-    Precondition,
-    /// The very same call stands in this turn already, under the same provider id.
-    Repeated,
-}
-
-impl RejectReason {
-    /// Returns the class of the error that the model sees.
-    pub const fn class(self) -> ErrorClass {
-        match self {
-            Self::UnknownTool | Self::NotAdvertised => ErrorClass::UnknownTool,
-            Self::Malformed | Self::InvalidArguments => ErrorClass::InvalidArgs,
-            Self::Limit | Self::Denied | Self::Repeated => ErrorClass::Policy,
-            Self::Precondition => ErrorClass::Gate,
-        }
-    }
-}
-
-/// What lets one call run once, with exactly these arguments.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Permit {
-    /// The digest of the arguments that may run.
-    pub digest: Digest,
-    /// What it rests on.
-    pub basis: Basis,
-}
-
-/// What a permit rests on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// No source asked.
-    Policy,
-    /// A standing grant.
-    Grant(GrantUse),
-    /// A person's approval of what they were shown.
-    Approval {
-        /// Who.
-        by: Actor,
-        /// When.
-        at: Timestamp,
-        /// The state of the world that the preview showed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        fingerprint: Option<Digest>,
-    },
-}
-
-/// What a suspended call waits for; what a renderer switches on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SuspensionKind {
-    /// A yes or a no.
-    Approval,
-    /// An answer that is the result.
-    Elicitation,
-    /// The connected client runs it.
-    ClientExec,
-    /// A person says what became of a call in doubt.
-    Settlement,
-}
-
-/// Why a call waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SuspendReason {
-    /// The sources of permission ask.
-    Asked,
-    /// Its executor is outside.
-    Executor,
-    /// The world is not what the approver was shown.
-    WorldMoved,
-    /// The tool is not what the approver was shown.
-    Redefined,
-    /// Its process died while it ran.
-    InDoubt,
-}
-
-/// What a call would do, shown before it is approved.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Preview {
-    /// A digest of the state that the preview rests on.
-    pub fingerprint: Digest,
-    /// What it would touch.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub targets: Vec<String>,
-    /// The difference it would make, as a unified diff or a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub diff: Option<String>,
-    /// Why there is nothing to show, when the tool could not tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
-}
-
-/// How a wait ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
-pub enum Decided {
-    /// Yes.
-    Approve {
-        /// The arguments to run instead of the proposed ones.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        arguments: Option<Arguments>,
-        /// What the approver adds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        note: Option<String>,
-    },
-    /// A grant that was given meanwhile covers it.
-    Granted {
-        /// What it takes from the grant.
-        used: GrantUse,
-    },
-    /// No.
-    Deny {
-        /// What the approver adds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        note: Option<String>,
-    },
-    /// The answer is the result.
-    Answer {
-        /// The answer.
-        output: Output,
-    },
-    /// The client ran it.
-    Result {
-        /// What came out, as an outcome's result.
-        result: CallResult,
-        /// What it asks of the loop.
-        #[serde(default, skip_serializing_if = "Directives::is_empty")]
-        directives: Directives,
-    },
-    /// It did take effect.
-    Happened {
-        /// What it gave, as far as known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        output: Option<Output>,
-    },
-    /// It did not take effect and shall run.
-    RunAgain,
-    /// It is left as it is.
-    GiveUp,
-    /// Nobody ended it in time.
-    Expired,
-    /// No client was there to run it.
-    ClientGone,
-}
-
-impl Decided {
-    /// Returns what was decided, without its particulars.
-    pub const fn kind(&self) -> DecidedKind {
-        match self {
-            Self::Approve { .. } => DecidedKind::Approve,
-            Self::Granted { .. } => DecidedKind::Granted,
-            Self::Deny { .. } => DecidedKind::Deny,
-            Self::Answer { .. } => DecidedKind::Answer,
-            Self::Result { .. } => DecidedKind::Result,
-            Self::Happened { .. } => DecidedKind::Happened,
-            Self::RunAgain => DecidedKind::RunAgain,
-            Self::GiveUp => DecidedKind::GiveUp,
-            Self::Expired => DecidedKind::Expired,
-            Self::ClientGone => DecidedKind::ClientGone,
-        }
-    }
-}
-
-/// What was decided about a wait, without its particulars.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DecidedKind {
-    /// Yes.
-    Approve,
-    /// Yes, by a grant.
-    Granted,
-    /// No.
-    Deny,
-    /// An answer.
-    Answer,
-    /// A client's result.
-    Result,
-    /// It took effect.
-    Happened,
-    /// Run it.
-    RunAgain,
-    /// Leave it.
-    GiveUp,
-    /// Nobody decided in time.
-    Expired,
-    /// No client was there.
-    ClientGone,
-}
-
-impl fmt::Display for DecidedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Approve => "approve",
-            Self::Granted => "granted",
-            Self::Deny => "deny",
-            Self::Answer => "answer",
-            Self::Result => "result",
-            Self::Happened => "happened",
-            Self::RunAgain => "run_again",
-            Self::GiveUp => "give_up",
-            Self::Expired => "expired",
-            Self::ClientGone => "client_gone",
-        })
-    }
 }
 
 /// Why an attempt began.

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use super::admission::{Basis, Permit};
 use super::config::Driver;
-use super::event::{Basis, Decided, Event, Permit, RecoveryPlan, StartCause, VerifyFinding};
-use super::state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping, Suspension};
+use super::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
+use super::state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
+use super::suspension::Decided;
+use super::suspension::Suspension;
 use crate::actor::Actor;
+use crate::digest::Digest;
 use crate::id::{CallId, ResolutionId};
 use crate::outcome::{LoopEffect, Outcome};
 use crate::permission::GrantUse;
@@ -186,22 +190,7 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             resolved(find(open, *call)?, at, *round, *resolution, by, decision)
         }
         Event::CallStarted { call, attempt, digest, .. } => {
-            let call = find(open, *call)?;
-            let Phase::Ready { permit, .. } = &call.phase else {
-                return Err("nothing lets it run");
-            };
-            if permit.digest != *digest || call.arguments.digest() != *digest {
-                return Err("the arguments are not those that were permitted");
-            }
-            call.attempts = *attempt;
-            let permit = permit.clone();
-            call.phase = match call.contract.executor {
-                Executor::Provider => Phase::AtProvider { since: at },
-                Executor::Server | Executor::Human | Executor::Client => {
-                    Phase::Running { permit, attempt: *attempt, started_at: at }
-                }
-            };
-            Ok(())
+            started(find(open, *call)?, at, *attempt, *digest)
         }
         Event::CallRetryScheduled { call, due, .. } => {
             let call = find(open, *call)?;
@@ -212,14 +201,7 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         }
         Event::CallInterrupted { call, plan, .. } => interrupted(find(open, *call)?, *plan),
         Event::CallVerified { call, finding, .. } => verified(find(open, *call)?, *finding),
-        Event::CallCancelling { call, .. } => {
-            let call = find(open, *call)?;
-            let Phase::Running { attempt, started_at, .. } = call.phase else {
-                return Err("it does not run");
-            };
-            call.phase = Phase::Cancelling { attempt, started_at };
-            Ok(())
-        }
+        Event::CallCancelling { call, .. } => cancelling(find(open, *call)?),
         Event::CallRedefined { call, contract, .. } => {
             find(open, *call)?.contract = Arc::clone(contract);
             Ok(())
@@ -324,6 +306,30 @@ fn resolved(
     if let Some(next) = next {
         call.phase = next;
     }
+    Ok(())
+}
+
+fn started(call: &mut Call, at: Timestamp, attempt: u32, digest: Digest) -> Evolved {
+    let Phase::Ready { permit, .. } = &call.phase else { return Err("nothing lets it run") };
+    if permit.digest != digest || call.arguments.digest() != digest {
+        return Err("the arguments are not those that were permitted");
+    }
+    let permit = permit.clone();
+    call.attempts = attempt;
+    call.phase = match call.contract.executor {
+        Executor::Provider => Phase::AtProvider { since: at },
+        Executor::Server | Executor::Human | Executor::Client => {
+            Phase::Running { permit, attempt, started_at: at }
+        }
+    };
+    Ok(())
+}
+
+fn cancelling(call: &mut Call) -> Evolved {
+    let Phase::Running { attempt, started_at, .. } = call.phase else {
+        return Err("it does not run");
+    };
+    call.phase = Phase::Cancelling { attempt, started_at };
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::config::Config;
-use super::event::Preview;
+use super::suspension::Preview;
 use crate::actor::Actor;
 use crate::arguments::Arguments;
 use crate::id::{CallId, GrantId, MessageId, ProviderCallId, ResolutionId, SessionId};

@@ -6,6 +6,7 @@
 //!
 //! The machine does nothing itself: no clock, no ids, no randomness, no waiting.
 
+mod admission;
 mod config;
 mod decide;
 mod effect;
@@ -14,15 +15,13 @@ mod evolve;
 mod input;
 mod refusal;
 mod state;
+mod suspension;
 
+pub use admission::{Basis, Permit, RejectReason, Rejection};
 pub use config::{Config, Driver, Limits, MessageRule};
 pub use decide::{accept, decide};
 pub use effect::{Decision, Effect, Reply};
-pub use event::{
-    Basis, Decided, DecidedKind, Event, InterruptCause, Permit, Preview, RecoveryPlan,
-    RejectReason, Rejection, Seen, StartCause, SuspendReason, SuspensionKind, TurnEnding,
-    VerifyFinding,
-};
+pub use event::{Event, InterruptCause, RecoveryPlan, Seen, StartCause, TurnEnding, VerifyFinding};
 pub use evolve::{Corrupt, evolve};
 pub use input::{
     AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ClientGone, Edit, Ended,
@@ -32,4 +31,5 @@ pub use input::{
     Verification, Verified,
 };
 pub use refusal::{Refusal, Stale};
-pub use state::{Activity, Call, CallStatus, DecidedBy, Open, Phase, State, Stopping, Suspension};
+pub use state::{Activity, Call, CallStatus, DecidedBy, Open, Phase, State, Stopping};
+pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};

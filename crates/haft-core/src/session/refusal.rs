@@ -1,7 +1,7 @@
 //! The refusals: why an input changes nothing. Expected, total, and worth a stable code.
 
-use super::event::{DecidedKind, SuspensionKind};
 use super::evolve::Corrupt;
+use super::suspension::{DecidedKind, SuspensionKind};
 use crate::actor::Actor;
 use crate::id::CallId;
 use crate::time::Timestamp;

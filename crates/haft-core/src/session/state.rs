@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::admission::Permit;
 use super::config::Config;
-use super::event::{DecidedKind, Permit, StartCause, SuspendReason, SuspensionKind};
+use super::event::StartCause;
+use super::suspension::{DecidedKind, Suspension};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
-use crate::digest::Digest;
 use crate::id::{CallId, MessageId, ProviderCallId, ResolutionId, SessionId};
 use crate::name::ToolName;
 use crate::outcome::LoopEffect;
@@ -178,25 +179,6 @@ pub enum Phase {
         /// What the outcome means for the run.
         effect: LoopEffect,
     },
-}
-
-/// A wait for someone outside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Suspension {
-    /// What is waited for.
-    pub kind: SuspensionKind,
-    /// Which wait of this call, from 1.
-    pub round: u32,
-    /// When it ends by itself.
-    pub expires_at: Timestamp,
-    /// Why it waits.
-    pub reason: SuspendReason,
-    /// What lets the call run once the wait is over, when that is settled already.
-    pub permit: Option<Permit>,
-    /// The state of the world that the preview showed.
-    pub fingerprint: Option<Digest>,
-    /// When the attempt in doubt started, or when the wait began.
-    pub since: Timestamp,
 }
 
 impl State {

@@ -18,8 +18,8 @@ use haft_core::session::{
     Activity, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone, Config,
     Driver, Ended, Expired, Fit, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
     ModelAnswered, ModelFailed, Opened, Phase, Preview, Previewed, Reconfigured, Resolution,
-    Resolved, RetryDue, Returned, Settlement, State, Stopping, SuspensionKind, ToolChange,
-    ToolChanged, Verification, Verified,
+    RetryDue, Returned, Settlement, State, Stopping, SuspensionKind, ToolChange, ToolChanged,
+    Verification, Verified,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -120,102 +120,100 @@ fn stoppable() -> haft_core::tool::ToolSpec {
     mutating("do_slowly", |d| d.interrupt = InterruptBehavior::Cancel)
 }
 
+type Column = (&'static str, Input);
+
 /// The inputs, as they would come in the row's state: with its turn, attempt and round.
-fn inputs(world: &mut World, call: CallId) -> Vec<(&'static str, Input)> {
+fn inputs(world: &mut World, call: CallId) -> Vec<Column> {
+    let mut inputs = session_inputs(world);
+    inputs.extend(model_inputs(world));
+    inputs.extend(call_inputs(world, call));
+    inputs.extend(resolutions(world, call));
+    inputs
+}
+
+fn session_inputs(world: &mut World) -> Vec<Column> {
     let open = world.state.as_open();
-    let turn = open.map_or(1, |open| open.turn);
-    let model_attempt = match open.map(|open| open.activity) {
-        Some(Activity::Thinking { attempt }) => attempt,
-        _ => 1,
-    };
-    let found = open.and_then(|open| open.call(call)).cloned();
-    let attempt = found.as_ref().map_or(1, |call| call.attempts);
-    let round = found.as_ref().map_or(1, |call| call.rounds);
-    let contract =
-        found.map_or_else(|| Arc::clone(read().contract()), |call| Arc::clone(&call.contract));
     let config = open.map_or_else(Config::default, |open| Config::clone(&open.config));
-    let proposal = world.proposal(&read(), &json!({"fresh": true}));
-    let preview =
-        || Preview { fingerprint: Digest::ZERO, targets: vec![], diff: None, trouble: None };
-    let returned = AttemptReport::Returned(Returned::from(ok("")));
-    let moved = AttemptReport::WorldMoved { preview: preview() };
-    let message = MessageId::from_bits(world.fresh());
-    let failure = Failure::new(ErrorClass::Upstream, "down");
+    let opened = Opened { session: SessionId::from_bits(7), config: config.clone(), by: ann() };
     let grant = grant_for(world, &charge());
-    let redefined = ToolChange::Redefined { contract, fit: Fit::Fits, changes: String::new() };
-    let mut inputs = vec![
-        (
-            "opened",
-            Input::Opened(Opened {
-                session: SessionId::from_bits(7),
-                config: config.clone(),
-                by: ann(),
-            }),
-        ),
-        (
-            "message arrived",
-            Input::MessageArrived(MessageArrived { message, from: ann(), content: vec![] }),
-        ),
-        (
-            "model answered",
-            Input::ModelAnswered(ModelAnswered {
-                turn,
-                attempt: model_attempt,
-                content: vec![],
-                advertised: Arc::new(BTreeSet::from([read().name.clone()])),
-                calls: vec![proposal.clone()],
-                provider_results: vec![],
-            }),
-        ),
-        ("model failed", Input::ModelFailed(ModelFailed { turn, attempt: model_attempt, failure })),
-        ("calls proposed", Input::CallsProposed(CallsProposed { calls: vec![proposal] })),
-        ("previewed", Input::Previewed(Previewed { call, preview: preview() })),
-        ("attempt ended", Input::AttemptEnded(AttemptEnded { call, attempt, report: returned })),
-        (
-            "attempt ended, world moved",
-            Input::AttemptEnded(AttemptEnded { call, attempt, report: moved }),
-        ),
-        (
-            "verified absent",
-            Input::Verified(Verified { call, attempt, verdict: Verification::Absent }),
-        ),
-        ("retry due", Input::RetryDue(RetryDue { call })),
-        ("client gone", Input::ClientGone(ClientGone { call, round })),
-        ("call cancelled", Input::CallCancelled(CallCancelled { call, by: ann(), note: None })),
-        ("tool gone", Input::ToolChanged(ToolChanged { call, change: ToolChange::Gone })),
-        ("tool redefined", Input::ToolChanged(ToolChanged { call, change: redefined })),
-        ("interrupted", Input::Interrupted(Interrupted { by: ann(), note: None })),
+    let revoked = GrantRevoked { grant: GrantId::from_bits(404), by: ann() };
+    vec![
+        ("opened", Input::Opened(opened)),
         ("reconfigured", Input::Reconfigured(Reconfigured { config, by: ann() })),
         ("granted", Input::Granted(Granted { grant })),
-        (
-            "grant revoked",
-            Input::GrantRevoked(GrantRevoked { grant: GrantId::from_bits(404), by: ann() }),
-        ),
+        ("grant revoked", Input::GrantRevoked(revoked)),
+        ("interrupted", Input::Interrupted(Interrupted { by: ann(), note: None })),
         ("ended", Input::Ended(Ended { by: ann(), note: None })),
         ("revived", Input::Revived),
         ("woken", Input::Woken),
+    ]
+}
+
+fn model_inputs(world: &mut World) -> Vec<Column> {
+    let message = MessageId::from_bits(world.fresh());
+    let proposal = world.proposal(&read(), &json!({"fresh": true}));
+    let open = world.state.as_open();
+    let turn = open.map_or(1, |open| open.turn);
+    let attempt = match open.map(|open| open.activity) {
+        Some(Activity::Thinking { attempt }) => attempt,
+        _ => 1,
+    };
+    let arrived = MessageArrived { message, from: ann(), content: vec![] };
+    let answered = ModelAnswered {
+        turn,
+        attempt,
+        content: vec![],
+        advertised: Arc::new(BTreeSet::from([read().name.clone()])),
+        calls: vec![proposal.clone()],
+        provider_results: vec![],
+    };
+    let failure = Failure::new(ErrorClass::Upstream, "down");
+    vec![
+        ("message arrived", Input::MessageArrived(arrived)),
+        ("model answered", Input::ModelAnswered(answered)),
+        ("model failed", Input::ModelFailed(ModelFailed { turn, attempt, failure })),
+        ("calls proposed", Input::CallsProposed(CallsProposed { calls: vec![proposal] })),
+    ]
+}
+
+fn call_inputs(world: &World, call: CallId) -> Vec<Column> {
+    let found = world.state.as_open().and_then(|open| open.call(call));
+    let attempt = found.map_or(1, |call| call.attempts);
+    let round = found.map_or(1, |call| call.rounds);
+    let contract =
+        found.map_or_else(|| Arc::clone(read().contract()), |call| Arc::clone(&call.contract));
+    let preview =
+        || Preview { fingerprint: Digest::ZERO, targets: vec![], diff: None, trouble: None };
+    let ended = |report| Input::AttemptEnded(AttemptEnded { call, attempt, report });
+    let changed = |change| Input::ToolChanged(ToolChanged { call, change });
+    let redefined = ToolChange::Redefined { contract, fit: Fit::Fits, changes: String::new() };
+    let verdict = Verification::Absent;
+    vec![
+        ("previewed", Input::Previewed(Previewed { call, preview: preview() })),
+        ("attempt ended", ended(AttemptReport::Returned(Returned::from(ok(""))))),
+        ("attempt ended, world moved", ended(AttemptReport::WorldMoved { preview: preview() })),
+        ("verified absent", Input::Verified(Verified { call, attempt, verdict })),
+        ("retry due", Input::RetryDue(RetryDue { call })),
+        ("client gone", Input::ClientGone(ClientGone { call, round })),
+        ("call cancelled", Input::CallCancelled(CallCancelled { call, by: ann(), note: None })),
+        ("tool gone", changed(ToolChange::Gone)),
+        ("tool redefined", changed(redefined)),
         ("expired early", Input::Expired(Expired { call, round })),
         ("expired when due", Input::Expired(Expired { call, round })),
-    ];
+    ]
+}
+
+fn resolutions(world: &mut World, call: CallId) -> Vec<Column> {
+    let result = ok("");
+    let directives = Directives::default();
     let ways = [
         ("resolved: approve", approve()),
         ("resolved: deny", deny()),
         ("resolved: answer", Resolution::Answer { output: Output::of_text(""), fit: Fit::Fits }),
-        (
-            "resolved: result",
-            Resolution::Result {
-                result: ok(""),
-                directives: Directives::default(),
-                fit: Fit::Fits,
-            },
-        ),
+        ("resolved: result", Resolution::Result { result, directives, fit: Fit::Fits }),
         ("resolved: settle", Resolution::Settle(Settlement::RunAgain)),
     ];
-    for (name, how) in ways {
-        let resolved: Resolved = world.resolved(call, ann(), how);
-        inputs.push((name, Input::Resolved(resolved)));
-    }
-    inputs
+    ways.map(|(name, how)| (name, Input::Resolved(world.resolved(call, ann(), how)))).into()
 }
 
 /// Names the variant, so that a variant without a column is noticed.

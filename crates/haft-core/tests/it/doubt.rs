@@ -207,7 +207,7 @@ fn a_call_that_keeps_killing_its_process_is_parked() {
     assert_eq!(plans(&world).last(), Some(&RecoveryPlan::Ask));
 }
 
-// S4-22: a model that was being asked is asked again; an answer to the dead one is stale.
+// A model that was being asked is asked again; an answer to the dead one is stale.
 #[test]
 fn a_crash_while_the_model_thinks_asks_it_again() {
     let mut world = World::model();

@@ -75,7 +75,7 @@ fn s4_15_a_mixed_batch_runs_what_it_can_and_waits_for_the_rest() {
     assert_eq!(runs, 2, "the turn resumed exactly once");
 }
 
-// S3-9, S3-16, S3-15, S3-18, S3-19, C28: calls are checked against what was offered in this turn.
+// S3-9, S3-16, S3-18, S3-19, C28: calls are checked against what was offered in this turn.
 #[test]
 fn s3_9_s3_16_unknown_and_unoffered_tools_never_run_and_come_back_with_their_ids() {
     let mut world = World::model();
@@ -98,7 +98,7 @@ fn s3_9_s3_16_unknown_and_unoffered_tools_never_run_and_come_back_with_their_ids
     assert_eq!(RejectReason::NotAdvertised.class(), ErrorClass::UnknownTool);
 }
 
-// S3-17, S3-8, S0-5: malformed and unfitting arguments are rejections, with the raw text kept.
+// S3-17: malformed and unfitting arguments are rejections, with the raw text kept.
 #[test]
 fn s3_17_malformed_arguments_are_kept_raw_and_never_run() {
     let mut world = World::model();
@@ -130,9 +130,9 @@ fn s3_24_calls_over_a_limit_are_rejected_each_with_an_answer() {
     assert_eq!(world.open().calls().count(), 2);
 }
 
-// S0-36: a run that keeps calling ends by itself.
+// A run that keeps calling ends by itself.
 #[test]
-fn s0_36_an_endless_loop_of_calls_ends_at_a_limit() {
+fn an_endless_loop_of_calls_ends_at_a_limit() {
     let limits = Limits { turns_per_run: 3, ..Limits::default() };
     let mut world = World::with(Config { limits, ..Config::default() });
     world.say("go").unwrap();
@@ -217,9 +217,9 @@ fn one_id_for_two_calls_is_a_drivers_mistake() {
     assert_eq!(world.names(), ["session.opened"], "nothing was recorded");
 }
 
-// S3-23, D24: a bound on what runs beside each other; an exclusive call is a barrier.
+// S3-23: a bound on what runs beside each other; an exclusive call is a barrier.
 #[test]
-fn s3_23_d24_concurrency_is_bounded_and_exclusive_calls_are_barriers() {
+fn s3_23_concurrency_is_bounded_and_exclusive_calls_are_barriers() {
     let limits = Limits { parallel: 2, ..Limits::default() };
     let mut world = World::with(Config { limits, ..Config::default() });
     world.say("go").unwrap();
@@ -301,7 +301,7 @@ fn s0_31_a_terminal_result_ends_the_run() {
     assert_eq!(world.open().activity, Activity::Idle);
 }
 
-// D22, S2-17: a deny is a repairable rejection that says why.
+// D22: a deny is a repairable rejection that says why.
 #[test]
 fn d22_a_denied_call_is_rejected_with_the_deciding_reason() {
     let mut world = World::model();

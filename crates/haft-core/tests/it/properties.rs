@@ -432,7 +432,7 @@ fn check_effects(world: &World, before: usize, effects: &[Effect]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    // S3-14, S3-40, S4-20, S4-25, S4-36, S4-38, D4, D6, D20: replay equals live (asserted by the
+    // S3-14, S4-20, S4-25, S4-36, S4-38, D4, D20: replay equals live (asserted by the
     // world after every input), one outcome per call, one resolution per wait, no unsafe call
     // twice, no ask skipped, whatever the order of inputs and crashes.
     #[test]

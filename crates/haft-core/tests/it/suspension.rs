@@ -61,7 +61,7 @@ fn s2_13_a_denial_reaches_the_model_with_its_note() {
     assert_eq!(world.executions(call), 0);
 }
 
-// S4-19, S4-20, S4-30, D6: one winner; the loser is told who and when.
+// S4-19, S4-20, S4-30: one winner; the loser is told who and when.
 #[test]
 fn s4_20_a_second_resolution_is_stale_and_says_who_decided_and_when() {
     let mut world = World::caller();
@@ -185,7 +185,7 @@ fn d16_an_agents_credentials_carry_no_decision() {
     assert_eq!(world.executions(call), 0);
 }
 
-// S4-24, D5: an expiry is a recoverable error, fires once, and not early.
+// S4-24: an expiry is a recoverable error, fires once, and not early.
 #[test]
 fn s4_24_an_unanswered_call_expires_into_a_recoverable_error() {
     let mut world = World::model();
@@ -219,9 +219,9 @@ fn an_expiry_after_a_resolution_is_stale() {
     assert_eq!(world.expire(call).unwrap_err().code(), "stale");
 }
 
-// S4-29: with no client there, a client call fails at once.
+// With no client there, a client call fails at once.
 #[test]
-fn s4_29_a_client_call_without_a_client_fails_fast_and_recoverably() {
+fn a_client_call_without_a_client_fails_fast_and_recoverably() {
     let mut world = World::model();
     world.say("where?").unwrap();
     let call = world.answer(&[&browser(Gate::Auto)])[0];
@@ -286,9 +286,9 @@ fn an_approval_does_not_outlive_a_policy_that_now_denies() {
     assert_eq!(world.executions(call), 0);
 }
 
-// S4-22, D5, D6: a resolution needs no owner; whoever owns the session goes on when woken.
+// A resolution needs no owner; whoever owns the session goes on when woken.
 #[test]
-fn d6_a_resolution_is_recorded_on_any_node_and_acted_upon_by_the_owner() {
+fn a_resolution_is_recorded_on_any_node_and_acted_upon_by_the_owner() {
     let mut world = World::model();
     world.say("pay").unwrap();
     let call = world.answer(&[&charge()])[0];

@@ -7,13 +7,15 @@ use crate::id::CallId;
 use crate::outcome::{
     CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance, Trust,
 };
+use crate::session::admission::Basis;
 use crate::session::effect::Effect;
-use crate::session::event::{Basis, Event, Preview, SuspendReason, SuspensionKind, VerifyFinding};
+use crate::session::event::{Event, VerifyFinding};
 use crate::session::input::{
     AttemptEnded, AttemptReport, Previewed, RetryDue, Returned, Verification, Verified,
 };
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Call, Phase, Stopping};
+use crate::session::suspension::{Preview, SuspendReason, SuspensionKind};
 use crate::time::Timestamp;
 use crate::tool::{Contract, Executor, Ownership};
 

@@ -3,10 +3,11 @@
 use super::Draft;
 use super::session::refuse_agent;
 use crate::permission::StandingGrant;
-use crate::session::event::{Decided, Event, SuspendReason, SuspensionKind};
+use crate::session::event::Event;
 use crate::session::input::GrantRevoked;
 use crate::session::refusal::Refusal;
 use crate::session::state::{Call, Phase};
+use crate::session::suspension::{Decided, SuspendReason, SuspensionKind};
 use crate::tool::Gate;
 
 impl Draft {

@@ -6,15 +6,15 @@ use super::Draft;
 use crate::id::CallId;
 use crate::name::ToolName;
 use crate::permission::{Derivation, Question, Verdict};
+use crate::session::admission::{Basis, Permit, RejectReason, Rejection};
 use crate::session::config::Driver;
 use crate::session::effect::Effect;
-use crate::session::event;
-use crate::session::event::{
-    Basis, Event, Permit, RejectReason, Rejection, Seen, StartCause, SuspendReason, SuspensionKind,
-};
+use crate::session::event::{Event, Seen, StartCause};
 use crate::session::input::{CallsProposed, Check, Proposal, SoundCall};
 use crate::session::refusal::Refusal;
 use crate::session::state::{Activity, Call, Open, Stopping};
+use crate::session::suspension;
+use crate::session::suspension::{SuspendReason, SuspensionKind};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{Executor, Preview};
 
@@ -153,7 +153,7 @@ impl Draft {
         id: CallId,
         kind: SuspensionKind,
         reason: SuspendReason,
-        preview: Option<event::Preview>,
+        preview: Option<suspension::Preview>,
     ) -> Result<(), Refusal> {
         let call = self.call(id)?;
         let round = call.rounds + 1;

@@ -9,9 +9,10 @@ use super::resolve::not_known;
 use crate::id::CallId;
 use crate::outcome::{ErrorClass, Failure};
 use crate::session::effect::Effect;
-use crate::session::event::{Event, RecoveryPlan, SuspendReason, SuspensionKind};
+use crate::session::event::{Event, RecoveryPlan};
 use crate::session::refusal::Refusal;
 use crate::session::state::{Activity, Phase, Stopping};
+use crate::session::suspension::{SuspendReason, SuspensionKind};
 use crate::tool::Recovery;
 
 /// A call that keeps killing its process is not run for ever.

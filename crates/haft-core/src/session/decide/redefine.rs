@@ -2,10 +2,11 @@
 
 use super::Draft;
 use crate::outcome::{ErrorClass, Failure};
-use crate::session::event::{Event, SuspendReason, SuspensionKind};
+use crate::session::event::Event;
 use crate::session::input::{Fit, ToolChange, ToolChanged};
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::Phase;
+use crate::session::suspension::{SuspendReason, SuspensionKind};
 
 impl Draft {
     pub(super) fn change_tool(&mut self, changed: ToolChanged) -> Result<(), Refusal> {

@@ -8,12 +8,14 @@ use crate::id::{CallId, ResolutionId};
 use crate::outcome::{CallResult, ErrorClass, Failure};
 use crate::permission::{Report, Verdict};
 use crate::session::effect::Reply;
-use crate::session::event::{Decided, Event, SuspensionKind};
+use crate::session::event::Event;
 use crate::session::input::{
     ClientGone, Edit, Expired, Fit, PolicyFacts, Resolution, Resolved, Returned, Settlement,
 };
 use crate::session::refusal::{Refusal, Stale};
-use crate::session::state::{Call, Phase, Suspension};
+use crate::session::state::{Call, Phase};
+use crate::session::suspension::Suspension;
+use crate::session::suspension::{Decided, SuspensionKind};
 use crate::time::Timestamp;
 
 /// Who ends which wait.

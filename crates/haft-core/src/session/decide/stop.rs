@@ -7,10 +7,11 @@ use crate::actor::Actor;
 use crate::id::CallId;
 use crate::outcome::{ErrorClass, Failure};
 use crate::session::effect::Effect;
-use crate::session::event::{Event, InterruptCause, SuspensionKind, TurnEnding};
+use crate::session::event::{Event, InterruptCause, TurnEnding};
 use crate::session::input::{CallCancelled, Ended, Interrupted};
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Activity, Phase, Stopping};
+use crate::session::suspension::SuspensionKind;
 use crate::tool::InterruptBehavior;
 
 impl Draft {
