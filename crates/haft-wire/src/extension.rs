@@ -3,7 +3,9 @@
 //! The extension says only what the body does not: it is the patch from what a stranger would
 //! lift out of the body to the canonical form. A body that its dialect says completely carries
 //! an empty one. On the way back the patch is applied, and then whatever the body says
-//! differently from an untouched projection wins (see [`crate::patch::merge`]).
+//! differently from an untouched projection wins (see [`crate::patch::merge`]). Where the two
+//! cannot be reconciled, so that the merged form would not say what the body says, the extension
+//! is set aside and the body stands alone.
 //!
 //! The extension never says who, when or which call: see the crate's documentation.
 
@@ -107,6 +109,11 @@ pub(crate) fn lift_definition(
     let shadow = read_definition(dialect, shadow)?;
     let merged = merge(base, &members(&shadow), members(&lifted));
     let mut definition: Definition = typed(&place, Value::Object(merged))?;
+    let said = dialect.shape().project_definition(&definition);
+    let said = said.map_err(|error| place.error("a definition", error.to_string()))?;
+    if read_definition(dialect, said)? != lifted {
+        return Ok(lifted);
+    }
     restore_text(&mut definition.input_schema, extension.input_schema_text);
     if let Some(schema) = &mut definition.output_schema {
         restore_text(schema, extension.output_schema_text);
@@ -158,6 +165,10 @@ pub(crate) fn lift_result(
     let shadow = read_result(dialect, shadow, lifting, extension.payload)?;
     let merged = merge(base, &members(&shadow), members(&lifted));
     let outcome: Outcome = typed(&place, Value::Object(merged))?;
+    let said = dialect.shape().project_result(&outcome, &lifting.context.provider_id);
+    if read_result(dialect, said, lifting, extension.payload)? != lifted {
+        return Ok(lifted);
+    }
     let Outcome { result, directives, provider_meta, extra, .. } = outcome;
     Ok(Outcome { provider_meta, ..lifting.outcome(result, directives, extra) })
 }
@@ -284,5 +295,14 @@ fn take(dialect: Dialect, kind: Kind, body: &mut Map<String, Value>) -> Option<V
             }
             extension
         }
+    }
+}
+
+/// Puts the extension of one body, if it has one, into another.
+#[cfg(test)]
+pub(crate) fn graft(dialect: Dialect, kind: Kind, from: &Value, to: &mut Value) {
+    let mut from = from.as_object().cloned().unwrap();
+    if let Some(extension) = take(dialect, kind, &mut from) {
+        put(dialect, kind, to.as_object_mut().unwrap(), extension);
     }
 }

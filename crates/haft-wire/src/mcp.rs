@@ -108,7 +108,7 @@ impl Shape for Mcp {
         lifting: &Lifting<'_>,
     ) -> Result<Outcome, LiftError> {
         let mut fields = place.fields(body)?;
-        let (content, foreign) = read_blocks(&mut fields)?;
+        let (mut content, foreign) = read_blocks(&mut fields)?;
         let value = fields.optional_object("structuredContent")?.map(Value::Object);
         let is_error = fields.optional_boolean("isError")?.unwrap_or(false);
         let mut extra = views::extra_of("_meta", fields.optional_object("_meta")?);
@@ -119,6 +119,9 @@ impl Shape for Mcp {
             let message = views::text_of(&content).unwrap_or_default();
             CallResult::Err(Failure { partial: value, ..views::failure(message, &[]) })
         } else {
+            if spells(&content, value.as_ref()) {
+                content.clear();
+            }
             CallResult::Ok(Output { content, value, artifacts: Vec::new() })
         };
         Ok(lifting.outcome(result, Directives::default(), extra))
@@ -174,14 +177,15 @@ fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// MCP asks for the value as text as well, for clients that read no structured content.
+/// Returns an output's content, and its value as text where there is none: MCP asks for that, for
+/// clients that read no structured content.
 fn ok_blocks(output: &Output) -> Vec<Value> {
     let blocks = output.content.iter().map(|block| match block {
         ContentBlock::Text { text } => text_block(text),
         ContentBlock::Artifact { artifact } => link(artifact),
     });
     let spelled = output.value.iter().filter(|_| output.content.is_empty());
-    let spelled = spelled.map(|value| text_block(&value.to_string()));
+    let spelled = spelled.map(|value| text_block(&views::wrap(value).to_string()));
     blocks.chain(spelled).chain(output.artifacts.iter().map(link)).collect()
 }
 
@@ -194,6 +198,12 @@ fn link(artifact: &ArtifactRef) -> Value {
         "mimeType": artifact.media_type,
         "size": artifact.bytes,
     })
+}
+
+/// Returns whether content says nothing but the value again, in text.
+fn spells(content: &[ContentBlock], value: Option<&Value>) -> bool {
+    let spelled = value.map(Value::to_string);
+    matches!(content, [ContentBlock::Text { text }] if spelled.as_ref() == Some(text))
 }
 
 fn is_foreign(block: &Value) -> bool {
@@ -335,7 +345,7 @@ mod tests {
         });
         let body = HERE.project_result(&outcome, &testing::provider_id(), Extension::Omit);
         assert_eq!(body["structuredContent"], json!({"value": [1]}));
-        assert_eq!(body["content"][0], json!({"type": "text", "text": "[1]"}));
+        assert_eq!(body["content"][0], json!({"type": "text", "text": "{\"value\":[1]}"}));
         assert_eq!(body["content"][1]["type"], "resource_link");
         let failed = r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#;
         let lifted = lift_foreign(HERE, failed).unwrap();

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use haft_core::tool::{Definition, Schema};
-use haft_core::{Directives, Outcome, Output, ProviderCallId, RequestedCall};
+use haft_core::{CallResult, Directives, Outcome, Output, ProviderCallId, RequestedCall};
 use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
@@ -76,7 +76,7 @@ impl Shape for Chat {
         let mut fields = place.fields(body)?;
         fields.one_of("role", &["tool"])?;
         lifting.check_call(&mut fields, "tool_call_id")?;
-        read_text(fields.string("content")?, lifting)
+        Ok(read_text(fields.string("content")?, lifting))
     }
 }
 
@@ -130,7 +130,7 @@ impl Shape for Responses {
         let mut fields = place.fields(body)?;
         fields.one_of("type", &["function_call_output"])?;
         lifting.check_call(&mut fields, "call_id")?;
-        read_text(fields.string("output")?, lifting)
+        Ok(read_text(fields.string("output")?, lifting))
     }
 }
 
@@ -160,9 +160,9 @@ fn read_arguments(mut fields: Fields, id: ProviderCallId) -> Result<RequestedCal
 }
 
 /// Takes a result message for what it is: the text that the model read.
-pub(crate) fn read_text(text: String, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
-    let result = haft_core::CallResult::Ok(Output::of_text(text));
-    Ok(lifting.outcome(result, Directives::default(), Map::new()))
+fn read_text(text: String, lifting: &Lifting<'_>) -> Outcome {
+    let result = CallResult::Ok(Output::of_text(text));
+    lifting.outcome(result, Directives::default(), Map::new())
 }
 
 /// Derives the schema that a provider is sent.
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::Extension;
     use crate::testing::{self, lift_call, lift_definition, refused_call, refused_definition};
-    use haft_core::{CallResult, ErrorClass, Failure};
+    use haft_core::{ErrorClass, Failure};
 
     const BOTH: [Dialect; 2] = [Dialect::OpenAiChat, Dialect::OpenAiResponses];
 

@@ -187,6 +187,7 @@ impl Shape for Text {
         let Value::String(text) = body else {
             return Err(place.error("a string", describe(&body)));
         };
+        // A text that spells no JSON value is simply a text, so there is no error to keep.
         let value = json::parse(text.as_bytes(), JsonLimits::default()).ok();
         let result = match value.as_ref().and_then(only_error) {
             Some(message) => CallResult::Err(views::failure(message.to_owned(), &[])),

@@ -32,8 +32,8 @@ pub struct Projected {
     pub report: Report,
 }
 
-/// How a derived schema differs from its origin; the places are JSON pointers into the derived
-/// one.
+/// How a derived schema differs from its origin. The places are JSON pointers into the derived
+/// schema as it nests once references are in place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Keywords that were left out or weakened.
@@ -43,6 +43,48 @@ pub struct Report {
     /// Optional properties that may be null instead: a null there means that the argument is
     /// absent.
     pub nullable: Vec<String>,
+}
+
+impl Report {
+    /// Takes out of a model's arguments the nulls that stand for absent ones, so that they fit
+    /// the canonical schema. Whoever sends a strict schema calls this before validating.
+    pub fn restore_absent(&self, arguments: &mut Map<String, Value>) {
+        for pointer in &self.nullable {
+            let steps: Vec<&str> = pointer.split('/').skip(1).collect();
+            remove_null(arguments, &steps);
+        }
+    }
+}
+
+/// Follows a place in a schema through an object that the schema describes.
+fn remove_null(object: &mut Map<String, Value>, steps: &[&str]) {
+    match steps {
+        ["properties", name] => {
+            let name = unescape(name);
+            if object.get(&name) == Some(&Value::Null) {
+                object.remove(&name);
+            }
+        }
+        ["properties", name, rest @ ..] => {
+            if let Some(value) = object.get_mut(&unescape(name)) {
+                remove_null_below(value, rest);
+            }
+        }
+        // An alternative describes the same object.
+        ["anyOf", _, rest @ ..] => remove_null(object, rest),
+        _ => {}
+    }
+}
+
+fn remove_null_below(value: &mut Value, steps: &[&str]) {
+    match (value, steps) {
+        (Value::Array(items), ["items", rest @ ..]) => {
+            items.iter_mut().for_each(|item| remove_null_below(item, rest));
+        }
+        (value, ["anyOf", _, rest @ ..]) => remove_null_below(value, rest),
+        (Value::Object(object), steps) => remove_null(object, steps),
+        (_, _) => {}
+    }
 }
 
 /// Why no schema can be derived.
@@ -328,7 +370,21 @@ impl<'a> Walk<'a> {
         let named = self.schema(named, path)?;
         self.open.pop();
         let beside = self.members(members, path)?;
-        Ok(combine(named, beside))
+        let Value::Object(named) = named else {
+            // `true` adds nothing; `false` allows nothing, whatever stands beside it.
+            let nothing = named == Value::Bool(false);
+            return Ok(if nothing { just("not", json!({})) } else { beside });
+        };
+        if !contradict(&named, &beside) {
+            return Ok(named.into_iter().chain(beside).collect());
+        }
+        match self.target {
+            Target::Anthropic | Target::OpenAi => Ok(just("allOf", json!([named, beside]))),
+            Target::OpenAiStrict => {
+                self.report.dropped.push(format!("{path}/$ref"));
+                Ok(beside.into_iter().chain(named).collect())
+            }
+        }
     }
 
     /// Makes an object schema one that strict mode takes.
@@ -351,8 +407,9 @@ impl<'a> Walk<'a> {
         let Value::Object(properties) = properties else { return };
         for (name, property) in properties.iter_mut().filter(|(name, _)| !required.contains(*name))
         {
-            make_nullable(property);
-            self.report.nullable.push(format!("{path}/properties/{}", escape(name)));
+            if make_nullable(property) {
+                self.report.nullable.push(format!("{path}/properties/{}", escape(name)));
+            }
         }
         let names: Vec<Value> = properties.keys().map(|name| name.as_str().into()).collect();
         schema.insert("required".into(), Value::Array(names));
@@ -377,49 +434,35 @@ fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
+fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
 fn names_type(kind: &Value, name: &str) -> bool {
     kind == name || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == name))
 }
 
-/// Joins what a reference names with what stands beside it. What stands beside it describes it
-/// more closely, so its annotations win; constraints that meet hold both.
-fn combine(named: Value, beside: Map<String, Value>) -> Map<String, Value> {
-    let Value::Object(mut named) = named else {
-        // `true` adds nothing; `false` allows nothing, whatever stands beside it.
-        let nothing = named == Value::Bool(false);
-        return if nothing { Map::from_iter([("not".to_owned(), json!({}))]) } else { beside };
-    };
-    let meets = |(key, value): (&String, &Value)| {
-        !ANNOTATIONS.contains(&key.as_str()) && named.get(key).is_some_and(|other| other != value)
-    };
-    if beside.iter().any(meets) {
-        return Map::from_iter([("allOf".to_owned(), json!([named, beside]))]);
-    }
-    named.extend(beside);
-    named
+fn just(keyword: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(keyword.to_owned(), value)])
 }
 
-/// Lets a schema take null as well.
-fn make_nullable(schema: &mut Value) {
-    let Value::Object(members) = schema else { return };
+/// Returns whether what a reference names and what stands beside it constrain the same thing
+/// differently. Annotations do not: the nearer one describes it better.
+fn contradict(named: &Map<String, Value>, beside: &Map<String, Value>) -> bool {
+    beside.iter().any(|(keyword, value)| {
+        !ANNOTATIONS.contains(&keyword.as_str())
+            && named.get(keyword).is_some_and(|other| other != value)
+    })
+}
+
+/// Lets a schema take null as well, and returns whether it did not before.
+fn make_nullable(schema: &mut Value) -> bool {
+    let Value::Object(members) = schema else { return false };
     if members.get("type").is_some_and(|kind| names_type(kind, "null")) {
-        return;
+        return false;
     }
-    let null = || json!({"type": "null"});
     if members.contains_key("const") || !members.contains_key("type") {
-        let whole = Value::Object(std::mem::take(members));
-        let branches = match whole {
-            Value::Object(mut only) if only.len() == 1 && only.contains_key("anyOf") => {
-                only.remove("anyOf").unwrap_or_default()
-            }
-            other => json!([other]),
-        };
-        let Value::Array(mut branches) = branches else { return };
-        if !branches.contains(&null()) {
-            branches.push(null());
-        }
-        members.insert("anyOf".into(), Value::Array(branches));
-        return;
+        return add_null_branch(members);
     }
     if let Some(Value::Array(words)) = members.get_mut("enum") {
         words.push(Value::Null);
@@ -429,6 +472,26 @@ fn make_nullable(schema: &mut Value) {
         Some(kind) => *kind = json!([kind.take(), "null"]),
         None => {}
     }
+    true
+}
+
+/// Adds null as one more alternative, beside those that the schema is made of.
+fn add_null_branch(members: &mut Map<String, Value>) -> bool {
+    let null = json!({"type": "null"});
+    let mut branches = match members.remove("anyOf") {
+        Some(Value::Array(branches)) if members.is_empty() => branches,
+        Some(other) => {
+            members.insert("anyOf".into(), other);
+            vec![Value::Object(std::mem::take(members))]
+        }
+        None => vec![Value::Object(std::mem::take(members))],
+    };
+    let new = !branches.contains(&null);
+    if new {
+        branches.push(null);
+    }
+    members.insert("anyOf".into(), Value::Array(branches));
+    new
 }
 
 #[cfg(test)]
@@ -535,8 +598,28 @@ mod tests {
             report.dropped,
             ["/properties/city/minLength", "/properties/one/oneOf", "/additionalProperties"]
         );
-        assert_eq!(report.nullable[0], "/properties/more/properties/a");
-        assert_eq!(report.nullable.len(), 5);
+        assert_eq!(
+            report.nullable,
+            ["/properties/kind", "/properties/more", "/properties/one", "/properties/unit"]
+        );
+    }
+
+    // S3-39: what is validated is the canonical schema, so strict mode's nulls are taken out.
+    #[test]
+    fn s3_39_nulls_that_stand_for_absent_arguments_are_taken_out() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "a/b": {"type": "string"},
+                "kept": {"type": ["string", "null"]},
+                "rows": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "number"}}}},
+            },
+            "required": ["rows"],
+        });
+        let report = derive(&schema, Target::OpenAiStrict).unwrap().report;
+        let mut arguments = json!({"a/b": null, "kept": null, "rows": [{"x": null}, {"x": 1}]});
+        report.restore_absent(arguments.as_object_mut().unwrap());
+        assert_eq!(arguments, json!({"kept": null, "rows": [{}, {"x": 1}]}));
     }
 
     // S3-39: nothing is fetched.
@@ -576,6 +659,24 @@ mod tests {
         assert_eq!(report.recursive, ["/properties/head/properties/next", "/properties/self"]);
         let error = derive(&schema, Target::OpenAiStrict).unwrap_err();
         assert!(matches!(error, SchemaProjectionError::Recursive { .. }), "{error}");
+    }
+
+    #[test]
+    fn strict_mode_reports_what_it_cannot_say_beside_a_reference() {
+        let schema = json!({
+            "type": "object",
+            "$defs": {"n": {"type": "number", "minimum": 1}},
+            "properties": {"a": {"$ref": "#/$defs/n", "minimum": 5}},
+            "required": ["a"],
+        });
+        let expected = json!({
+            "type": "object",
+            "properties": {"a": {"type": "number", "minimum": 1}},
+            "required": ["a"],
+            "additionalProperties": false,
+        });
+        let report = check(&schema, Target::OpenAiStrict, &expected);
+        assert_eq!(report.dropped, ["/properties/a/$ref"]);
     }
 
     #[test]

@@ -393,6 +393,17 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
         )
 }
 
+/// Puts garbage in the place of one member of a body.
+pub(crate) fn with_garbage(mut body: Value, at: proptest::sample::Index, garbage: &Value) -> Value {
+    let n_members = body.as_object().map_or(1, |members| members.len().max(1));
+    if let Value::Object(members) = &mut body
+        && let Some(member) = members.values_mut().nth(at.index(n_members))
+    {
+        *member = garbage.clone();
+    }
+    body
+}
+
 /// The provider's id of the call that the tests speak of.
 pub(crate) fn provider_id() -> ProviderCallId {
     ProviderCallId::new("toolu_1").unwrap()
