@@ -11,7 +11,7 @@ use haft_core::{
 use serde_json::{Map, Value, json};
 
 use crate::error::{LiftError, ProjectError};
-use crate::fields::{Fields, Place};
+use crate::fields::Fields;
 use crate::shape::{Lifting, Shape};
 use crate::views::{self, object, word};
 
@@ -27,19 +27,16 @@ const FIXED: [(ErrorClass, &str); 2] =
     [(ErrorClass::Cancelled, "[cancelled]"), (ErrorClass::Expired, "user did not respond")];
 
 impl Shape for Agentix {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
-        let approval = if views::asks(definition) { "requires_approval" } else { "auto" };
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
+        let approval = if views::asks(tool) { "requires_approval" } else { "auto" };
         Ok(object([
-            ("name", word(&definition.name)),
-            ("description", word(&definition.description)),
-            ("parameter_schema", word(&definition.input_schema)),
-            ("executor", word(&definition.executor)),
+            ("name", word(&tool.name)),
+            ("description", word(&tool.description)),
+            ("parameter_schema", word(&tool.input_schema)),
+            ("executor", word(&tool.executor)),
             ("approval", Some(approval.into())),
-            ("streaming?", Some((definition.streaming == Streaming::Progress).into())),
-            ("retention", Some(retention(definition.retention))),
+            ("streaming?", Some((tool.streaming == Streaming::Progress).into())),
+            ("retention", Some(retention(tool.retention))),
         ]))
     }
 
@@ -65,10 +62,8 @@ impl Shape for Agentix {
         views::call_members(call, CALL)
     }
 
-    fn lift_call(&self, mut fields: Fields) -> Result<RequestedCall, LiftError> {
-        let call = views::read_call(&mut fields, CALL)?;
-        fields.close()?;
-        Ok(call)
+    fn lift_call(&self, fields: Fields) -> Result<RequestedCall, LiftError> {
+        views::read_closed_call(fields, CALL)
     }
 
     fn project_result(&self, outcome: &Outcome, _: &ProviderCallId) -> Value {
@@ -84,13 +79,8 @@ impl Shape for Agentix {
         ]))
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         let result = if fields.boolean("ok")? {
             fields.forbid("error", "a result with `ok: true` has `result` only")?;
             CallResult::Ok(Output::of_value(fields.need("result", "any value")?))

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
 use crate::error::{LiftError, ProjectError};
-use crate::fields::{Fields, Place, describe};
+use crate::fields::{Fields, describe};
 use crate::openai::{provider_parameters, read_provider_definition};
 use crate::provider_schema::Target;
 use crate::shape::{Lifting, Shape};
@@ -23,14 +23,11 @@ const PROVIDER: &str = "anthropic";
 const CALL: [&str; 3] = ["id", "name", "input"];
 
 impl Shape for Anthropic {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
-        let schema = provider_parameters(definition, Dialect::Anthropic, Target::Anthropic)?;
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
+        let schema = provider_parameters(tool, Dialect::Anthropic, Target::Anthropic)?;
         Ok(object([
-            ("name", Some(views::wire_name(definition, PROVIDER, is_provider_name).into())),
-            ("description", word(&definition.description)),
+            ("name", Some(views::wire_name(tool, PROVIDER, is_provider_name).into())),
+            ("description", word(&tool.description)),
             ("input_schema", Some(schema)),
         ]))
     }
@@ -67,13 +64,8 @@ impl Shape for Anthropic {
         })
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         fields.one_of("type", &["tool_result"])?;
         lifting.check_call(&mut fields, "tool_use_id")?;
         let text = read_content(&mut fields)?;

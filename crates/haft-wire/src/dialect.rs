@@ -151,7 +151,7 @@ impl Dialect {
         context: &ResultContext,
         reading: Reading,
     ) -> Result<Outcome, LiftError> {
-        extension::lift_result(self, body, &Lifting { context, reading })
+        extension::lift_result(body, &Lifting { dialect: self, context, reading })
     }
 
     pub(crate) fn shape(self) -> &'static dyn Shape {

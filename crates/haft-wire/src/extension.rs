@@ -51,7 +51,7 @@ struct DefinitionExtension {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ResultExtension {
     call_id: CallId,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Payload::is_plain")]
     payload: Payload,
     #[serde(default, skip_serializing_if = "Patch::is_empty")]
     patch: Patch,
@@ -66,6 +66,12 @@ enum Payload {
     Plain,
     /// Under `value`, because the dialect takes objects only.
     Wrapped,
+}
+
+impl Payload {
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
 }
 
 /// Adds to a body what its dialect cannot say about a definition.
@@ -129,9 +135,9 @@ pub(crate) fn add_result(
     body: &mut Value,
 ) {
     let context = ResultContext::of(outcome, provider_id.clone());
-    let lifting = Lifting { context: &context, reading: Reading::Own };
+    let lifting = Lifting { dialect, context: &context, reading: Reading::Own };
     let payload = payload_form(dialect, outcome);
-    let shadow = read_result(dialect, body.clone(), &lifting, payload);
+    let shadow = read_result(body.clone(), &lifting, payload);
     let shadow = shadow.as_ref().map(members).unwrap_or_default();
     let patch = Patch::between(&shadow, &members(outcome));
     let extension = ResultExtension { call_id: outcome.call, payload, patch };
@@ -141,14 +147,11 @@ pub(crate) fn add_result(
 }
 
 /// Reads a result, with its extension if it is our own.
-pub(crate) fn lift_result(
-    dialect: Dialect,
-    mut body: Value,
-    lifting: &Lifting<'_>,
-) -> Result<Outcome, LiftError> {
+pub(crate) fn lift_result(mut body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+    let dialect = lifting.dialect;
     let member = body.as_object_mut().and_then(|body| take(dialect, Kind::Result, body));
     let (Some(member), Reading::Own) = (member, lifting.reading) else {
-        return read_result(dialect, body, lifting, Payload::Plain);
+        return read_result(body, lifting, Payload::Plain);
     };
     let place = extension_place(dialect, Kind::Result);
     let extension: ResultExtension = typed(&place, member)?;
@@ -157,16 +160,16 @@ pub(crate) fn lift_result(
         let found = format!("that of `{}`", extension.call_id);
         return Err(place.at("callId").error(expected, found));
     }
-    let lifted = read_result(dialect, body, lifting, extension.payload)?;
+    let lifted = read_result(body, lifting, extension.payload)?;
     let mut base = members(&lifted);
     extension.patch.apply(&mut base);
     let known: Outcome = typed(&place, Value::Object(base.clone()))?;
     let shadow = dialect.shape().project_result(&known, &lifting.context.provider_id);
-    let shadow = read_result(dialect, shadow, lifting, extension.payload)?;
+    let shadow = read_result(shadow, lifting, extension.payload)?;
     let merged = merge(base, &members(&shadow), members(&lifted));
     let outcome: Outcome = typed(&place, Value::Object(merged))?;
     let said = dialect.shape().project_result(&outcome, &lifting.context.provider_id);
-    if read_result(dialect, said, lifting, extension.payload)? != lifted {
+    if read_result(said, lifting, extension.payload)? != lifted {
         return Ok(lifted);
     }
     let Outcome { result, directives, provider_meta, extra, .. } = outcome;
@@ -185,16 +188,14 @@ fn read_definition(
 
 /// Lifts a body without its extension, out of the wrapping that the extension speaks of.
 fn read_result(
-    dialect: Dialect,
     mut body: Value,
     lifting: &Lifting<'_>,
     payload: Payload,
 ) -> Result<Outcome, LiftError> {
     if let Value::Object(body) = &mut body {
-        take(dialect, Kind::Result, body);
+        take(lifting.dialect, Kind::Result, body);
     }
-    let place = Place::top(dialect, Kind::Result);
-    let mut outcome = dialect.shape().lift_result(body, place, lifting)?;
+    let mut outcome = lifting.dialect.shape().lift_result(body, lifting)?;
     match payload {
         Payload::Plain => {}
         Payload::Wrapped => views::take_out_of_wrapping(&mut outcome),

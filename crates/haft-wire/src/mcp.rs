@@ -45,17 +45,14 @@ pub fn lift_call_params(
 }
 
 impl Shape for Mcp {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
         Ok(object([
-            ("name", Some(views::wire_name(definition, PROVIDER, |_| true).into())),
-            ("title", definition.display.label.as_deref().map(Into::into)),
-            ("description", word(&definition.description)),
-            ("inputSchema", word(&definition.input_schema)),
-            ("outputSchema", definition.output_schema.as_ref().and_then(word)),
-            ("annotations", Some(annotations(definition))),
+            ("name", Some(views::wire_name(tool, PROVIDER, |_| true).into())),
+            ("title", tool.display.label.as_deref().map(Into::into)),
+            ("description", word(&tool.description)),
+            ("inputSchema", word(&tool.input_schema)),
+            ("outputSchema", tool.output_schema.as_ref().and_then(word)),
+            ("annotations", Some(annotations(tool))),
         ]))
     }
 
@@ -101,13 +98,8 @@ impl Shape for Mcp {
         ]))
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         let (mut content, foreign) = read_blocks(&mut fields)?;
         let value = fields.optional_object("structuredContent")?.map(Value::Object);
         let is_error = fields.optional_boolean("isError")?.unwrap_or(false);

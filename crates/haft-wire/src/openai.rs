@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
 use crate::error::{LiftError, ProjectError};
-use crate::fields::{Fields, Place};
+use crate::fields::Fields;
 use crate::openboa::result_text;
 use crate::provider_schema::{self, Target};
 use crate::shape::{Lifting, Shape};
@@ -29,11 +29,8 @@ pub(crate) struct Responses;
 const PROVIDER: &str = "openai";
 
 impl Shape for Chat {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
-        let function = function(definition, Dialect::OpenAiChat)?;
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
+        let function = function(tool, Dialect::OpenAiChat)?;
         Ok(object([("type", word(&"function")), ("function", Some(Value::Object(function)))]))
     }
 
@@ -67,13 +64,8 @@ impl Shape for Chat {
         })
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         fields.one_of("role", &["tool"])?;
         lifting.check_call(&mut fields, "tool_call_id")?;
         Ok(read_text(fields.string("content")?, lifting))
@@ -81,11 +73,8 @@ impl Shape for Chat {
 }
 
 impl Shape for Responses {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
-        let mut body = function(definition, Dialect::OpenAiResponses)?;
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
+        let mut body = function(tool, Dialect::OpenAiResponses)?;
         body.insert("type".into(), "function".into());
         // This API is strict unless told otherwise, and would refuse an ordinary schema.
         body.insert("strict".into(), false.into());
@@ -121,13 +110,8 @@ impl Shape for Responses {
         })
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         fields.one_of("type", &["function_call_output"])?;
         lifting.check_call(&mut fields, "call_id")?;
         Ok(read_text(fields.string("output")?, lifting))

@@ -13,7 +13,7 @@ use haft_core::{
 use serde_json::{Map, Value, json};
 
 use crate::error::{LiftError, ProjectError};
-use crate::fields::{Fields, Place, describe};
+use crate::fields::{Fields, describe};
 use crate::shape::{Lifting, Shape};
 use crate::views::{self, object, word};
 
@@ -32,23 +32,20 @@ const EFFECTS: &str = "an array of session_read, session_write, resource_read, r
                        memory_read, memory_write, learning_read, skill_read, sandbox_execute";
 
 impl Shape for Sandbox {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
-        let facets = definition.resolved_facets();
-        let policy = if views::asks(definition) { "always_ask" } else { "always_allow" };
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
+        let facets = tool.resolved_facets();
+        let policy = if views::asks(tool) { "always_ask" } else { "always_allow" };
         Ok(object([
-            ("name", word(&definition.name)),
-            ("description", word(&definition.description)),
-            ("inputSchema", word(&definition.input_schema)),
-            ("outputSchema", definition.output_schema.as_ref().and_then(word)),
-            ("ownership", word(&definition.ownership)),
+            ("name", word(&tool.name)),
+            ("description", word(&tool.description)),
+            ("inputSchema", word(&tool.input_schema)),
+            ("outputSchema", tool.output_schema.as_ref().and_then(word)),
+            ("ownership", word(&tool.ownership)),
             ("permissionPolicy", Some(policy.into())),
-            ("effects", word(&definition.facets.effects)),
+            ("effects", word(&tool.facets.effects)),
             ("readOnly", Some(facets.is_read_only().into())),
             ("destructive", Some(facets.is_destructive().into())),
-            ("interruptBehavior", word(&definition.interrupt)),
+            ("interruptBehavior", word(&tool.interrupt)),
         ]))
     }
 
@@ -81,10 +78,8 @@ impl Shape for Sandbox {
         views::call_members(call, CALL)
     }
 
-    fn lift_call(&self, mut fields: Fields) -> Result<RequestedCall, LiftError> {
-        let call = views::read_call(&mut fields, CALL)?;
-        fields.close()?;
-        Ok(call)
+    fn lift_call(&self, fields: Fields) -> Result<RequestedCall, LiftError> {
+        views::read_closed_call(fields, CALL)
     }
 
     fn project_result(&self, outcome: &Outcome, _: &ProviderCallId) -> Value {
@@ -105,13 +100,8 @@ impl Shape for Sandbox {
         })
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         let ok = fields.boolean("ok")?;
         lifting.check_tool(&mut fields, "name")?;
         let text = match fields.nullable("text")? {
@@ -154,11 +144,8 @@ impl Shape for Sandbox {
 }
 
 impl Shape for Text {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
-        Sandbox.project_definition(definition)
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
+        Sandbox.project_definition(tool)
     }
 
     fn lift_definition(&self, fields: Fields) -> Result<Definition, LiftError> {
@@ -178,14 +165,9 @@ impl Shape for Text {
     }
 
     /// Keeps the text as the model reads it, beside the value that it spells, if it spells one.
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
         let Value::String(text) = body else {
-            return Err(place.error("a string", describe(&body)));
+            return Err(lifting.place().error("a string", describe(&body)));
         };
         // A text that spells no JSON value is simply a text, so there is no error to keep.
         let value = json::parse(text.as_bytes(), JsonLimits::default()).ok();

@@ -7,26 +7,18 @@ use haft_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::dialect::Reading;
-use crate::error::{LiftError, ProjectError};
+use crate::dialect::{Dialect, Reading};
+use crate::error::{Kind, LiftError, ProjectError};
 use crate::fields::{Fields, Place, describe};
 
 /// One dialect's own words. The extension member is added and taken off outside.
 pub(crate) trait Shape: Sync {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError>;
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError>;
     fn lift_definition(&self, fields: Fields) -> Result<Definition, LiftError>;
     fn project_call(&self, call: &RequestedCall) -> Map<String, Value>;
     fn lift_call(&self, fields: Fields) -> Result<RequestedCall, LiftError>;
     fn project_result(&self, outcome: &Outcome, provider_id: &ProviderCallId) -> Value;
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError>;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError>;
 }
 
 /// What the runtime knows about a result before it reads the body.
@@ -68,11 +60,22 @@ impl ResultContext {
 /// A result on its way up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lifting<'a> {
+    pub(crate) dialect: Dialect,
     pub(crate) context: &'a ResultContext,
     pub(crate) reading: Reading,
 }
 
 impl Lifting<'_> {
+    /// Returns the place of the whole body.
+    pub(crate) fn place(&self) -> Place {
+        Place::top(self.dialect, Kind::Result)
+    }
+
+    /// Expects the body to be an object.
+    pub(crate) fn fields(&self, body: Value) -> Result<Fields, LiftError> {
+        self.place().fields(body)
+    }
+
     /// Puts together the outcome that the body and the context make.
     pub(crate) fn outcome(
         &self,

@@ -15,7 +15,7 @@ use haft_core::{
 use serde_json::{Map, Value};
 
 use crate::error::{LiftError, ProjectError};
-use crate::fields::{Fields, Place};
+use crate::fields::Fields;
 use crate::shape::{Lifting, Shape};
 use crate::views::{self, object, word};
 
@@ -35,15 +35,12 @@ pub fn is_terminal(result: &Value) -> bool {
 }
 
 impl Shape for Steerable {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
         Ok(object([
-            ("name", word(&definition.name)),
-            ("description", word(&definition.description)),
-            ("schema", word(&definition.input_schema)),
-            ("mode", definition.resolved_facets().mode().as_ref().and_then(word)),
+            ("name", word(&tool.name)),
+            ("description", word(&tool.description)),
+            ("schema", word(&tool.input_schema)),
+            ("mode", tool.resolved_facets().mode().as_ref().and_then(word)),
         ]))
     }
 
@@ -58,10 +55,8 @@ impl Shape for Steerable {
         views::call_members(call, CALL)
     }
 
-    fn lift_call(&self, mut fields: Fields) -> Result<RequestedCall, LiftError> {
-        let call = views::read_call(&mut fields, CALL)?;
-        fields.close()?;
-        Ok(call)
+    fn lift_call(&self, fields: Fields) -> Result<RequestedCall, LiftError> {
+        views::read_closed_call(fields, CALL)
     }
 
     fn project_result(&self, outcome: &Outcome, _: &ProviderCallId) -> Value {
@@ -88,13 +83,8 @@ impl Shape for Steerable {
         Value::Object(body)
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         let success = fields.boolean("success")?;
         let mut directives = Directives {
             terminal: fields.optional_boolean("terminal")?,

@@ -15,7 +15,7 @@ use haft_core::{
 use serde_json::{Map, Value, json};
 
 use crate::error::{LiftError, ProjectError};
-use crate::fields::{Fields, Place};
+use crate::fields::Fields;
 use crate::openboa::read_artifacts;
 use crate::shape::{Lifting, Shape};
 use crate::views::{self, object, word};
@@ -29,21 +29,18 @@ const IDEMPOTENCY: [Idempotency; 3] =
     [Idempotency::Idempotent, Idempotency::Keyed, Idempotency::Unsafe];
 
 impl Shape for TinyAgents {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
-        let retry = Some(&definition.retry).filter(|retry| **retry != Retry::default());
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
+        let retry = Some(&tool.retry).filter(|retry| **retry != Retry::default());
         Ok(object([
-            ("name", word(&definition.name)),
-            ("description", word(&definition.description)),
-            ("input_schema", word(&definition.input_schema)),
-            ("output_schema", definition.output_schema.as_ref().and_then(word)),
-            ("injected", word(&definition.injected)),
-            ("safety", Some(safety(definition))),
-            ("timeout", word(&definition.exec_timeout)),
+            ("name", word(&tool.name)),
+            ("description", word(&tool.description)),
+            ("input_schema", word(&tool.input_schema)),
+            ("output_schema", tool.output_schema.as_ref().and_then(word)),
+            ("injected", word(&tool.injected)),
+            ("safety", Some(safety(tool))),
+            ("timeout", word(&tool.exec_timeout)),
             ("retry", retry.and_then(word)),
-            ("idempotency", word(&definition.resolved_facets().idempotency)),
+            ("idempotency", word(&tool.resolved_facets().idempotency)),
         ]))
     }
 
@@ -69,10 +66,8 @@ impl Shape for TinyAgents {
         views::call_members(call, CALL)
     }
 
-    fn lift_call(&self, mut fields: Fields) -> Result<RequestedCall, LiftError> {
-        let call = views::read_call(&mut fields, CALL)?;
-        fields.close()?;
-        Ok(call)
+    fn lift_call(&self, fields: Fields) -> Result<RequestedCall, LiftError> {
+        views::read_closed_call(fields, CALL)
     }
 
     fn project_result(&self, outcome: &Outcome, provider_id: &ProviderCallId) -> Value {
@@ -97,13 +92,8 @@ impl Shape for TinyAgents {
         ]))
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         lifting.check_call(&mut fields, "tool_call_id")?;
         lifting.check_tool(&mut fields, "name")?;
         let content = read_content(&mut fields, lifting)?;

@@ -9,14 +9,14 @@
 
 use haft_core::tool::{Category, Consequence, Definition, Gate, Mutates, Reach, Status, Version};
 use haft_core::{
-    CallResult, Directives, ErrorClass, Failure, Millis, Outcome, Output, ProviderCallId,
-    RequestedCall, Timestamp,
+    CallResult, Directives, ErrorClass, Millis, Outcome, Output, ProviderCallId, RequestedCall,
+    Timestamp,
 };
 use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
 use crate::error::{LiftError, ProjectError};
-use crate::fields::{Fields, Place};
+use crate::fields::{Fields, describe};
 use crate::shape::{Lifting, Shape};
 use crate::views::{self, object, word};
 
@@ -35,36 +35,33 @@ const LEVELS: [Consequence; 3] = [Consequence::Low, Consequence::Medium, Consequ
 const STATUSES: [Status; 3] = [Status::Active, Status::Deprecated, Status::Removed];
 
 impl Shape for ToolForge {
-    fn project_definition(
-        &self,
-        definition: &Definition,
-    ) -> Result<Map<String, Value>, ProjectError> {
+    fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {
         let undeclared = |field, fix| ProjectError::Undeclared {
             dialect: Dialect::ToolForge,
-            tool: definition.name.clone(),
+            tool: tool.name.clone(),
             field,
             fix,
         };
-        let consequence = definition.consequence.ok_or_else(|| {
+        let consequence = tool.consequence.ok_or_else(|| {
             undeclared("consequence", "say `low`, `medium` or `high`; it follows from nothing else")
         })?;
-        if definition.gate == Gate::Unset {
+        if tool.gate == Gate::Unset {
             let fix = "say `auto` or `ask`; document 001 forbids inferring it from the category";
             return Err(undeclared("gate", fix));
         }
         let listed = |items: Option<Value>, empty: bool| items.filter(|_| !empty);
         Ok(object([
-            ("name", word(&definition.name)),
-            ("description", word(&definition.description)),
-            ("schema", word(&definition.input_schema)),
-            ("category", word(&definition.effective_category())),
+            ("name", word(&tool.name)),
+            ("description", word(&tool.description)),
+            ("schema", word(&tool.input_schema)),
+            ("category", word(&tool.effective_category())),
             ("consequenceLevel", word(&consequence)),
-            ("requiresConfirmation", Some(definition.gate.asks().into())),
-            ("timeout", Some(definition.exec_timeout.0.into())),
-            ("tags", listed(word(&definition.tags), definition.tags.is_empty())),
-            ("version", word(&definition.version)),
-            ("dependsOn", listed(word(&definition.depends_on), definition.depends_on.is_empty())),
-            ("status", word(&definition.status)),
+            ("requiresConfirmation", Some(tool.gate.asks().into())),
+            ("timeout", Some(tool.exec_timeout.0.into())),
+            ("tags", listed(word(&tool.tags), tool.tags.is_empty())),
+            ("version", word(&tool.version)),
+            ("dependsOn", listed(word(&tool.depends_on), tool.depends_on.is_empty())),
+            ("status", word(&tool.status)),
         ]))
     }
 
@@ -120,13 +117,8 @@ impl Shape for ToolForge {
         Value::Object(body)
     }
 
-    fn lift_result(
-        &self,
-        body: Value,
-        place: Place,
-        lifting: &Lifting<'_>,
-    ) -> Result<Outcome, LiftError> {
-        let mut fields = place.fields(body)?;
+    fn lift_result(&self, body: Value, lifting: &Lifting<'_>) -> Result<Outcome, LiftError> {
+        let mut fields = lifting.fields(body)?;
         fields.forbid("success", "the presence of `error` is the failure signal")?;
         fields.forbid("timestamp", "the member is called `fetchedAt`")?;
         lifting.check_tool(&mut fields, "tool")?;
@@ -134,7 +126,7 @@ impl Shape for ToolForge {
         let error = fields.optional_string("error")?;
         let result = match (fields.take("data"), error) {
             (Some(data), None) => CallResult::Ok(Output::of_value(data)),
-            (None, Some(error)) => CallResult::Err(failure(error)),
+            (None, Some(error)) => CallResult::Err(views::failure(error, &FIXED)),
             (Some(_), Some(_)) => {
                 let error = fields.place().error("either `data` or `error`", "both");
                 return Err(error.with_fix("leave out `data` when the call failed"));
@@ -146,10 +138,6 @@ impl Shape for ToolForge {
         };
         Ok(lifting.outcome(result, Directives::default(), fields.rest()))
     }
-}
-
-fn failure(error: String) -> Failure {
-    views::failure(error, &FIXED)
 }
 
 /// Declares what a category says about the tool's effects. What it leaves open takes the careful
@@ -174,10 +162,7 @@ fn check_moment(fields: &mut Fields) -> Result<(), LiftError> {
         return Ok(());
     }
     let expected = "a moment like `2025-01-15T10:30:00.000Z`";
-    Err(fields
-        .place()
-        .at("fetchedAt")
-        .error(expected, format!("`{}`", text.chars().take(64).collect::<String>())))
+    Err(fields.place().at("fetchedAt").error(expected, describe(&Value::String(text))))
 }
 
 #[cfg(test)]
@@ -185,7 +170,7 @@ mod tests {
     use super::*;
     use crate::Extension;
     use crate::testing::{self, lift_definition, lift_foreign, refused_definition, refused_result};
-    use haft_core::Disposition;
+    use haft_core::{Disposition, Failure};
 
     const HERE: Dialect = Dialect::ToolForge;
 

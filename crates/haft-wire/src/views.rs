@@ -165,6 +165,16 @@ pub(crate) fn read_call(
     })
 }
 
+/// Reads a call that has its three members and nothing else.
+pub(crate) fn read_closed_call(
+    mut fields: Fields,
+    names: [&'static str; 3],
+) -> Result<RequestedCall, LiftError> {
+    let call = read_call(&mut fields, names)?;
+    fields.close()?;
+    Ok(call)
+}
+
 /// Writes a closed vocabulary's word.
 pub(crate) fn word<T: serde::Serialize>(value: &T) -> Option<Value> {
     Some(canonical(value))
