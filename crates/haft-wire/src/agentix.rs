@@ -141,9 +141,9 @@ mod tests {
         body.to_string()
     }
 
-    // S4-1, S4-2, S4-10, S4-11: the fields of a definition, with the executor's default.
+    // S4-1, S4-2, S4-11: the fields of a definition, with the executor's default.
     #[test]
-    fn s4_1_s4_2_s4_10_s4_11_a_definition_reads_and_writes_back() {
+    fn s4_1_s4_2_s4_11_a_definition_reads_and_writes_back() {
         let text = definition(|_| {});
         let lifted = lift_definition(HERE, &text).unwrap();
         assert_eq!((lifted.executor, lifted.gate), (Executor::Server, Gate::Ask));

@@ -241,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        // S0-1, S3-11, S4-11: lifting a projected call gives the same call, in every dialect.
+        // S0-1: lifting a projected call gives the same call, in every dialect.
         #[test]
         fn every_dialect_says_all_of_a_call(x in call()) {
             for dialect in Dialect::ALL {
@@ -250,7 +250,7 @@ mod tests {
             }
         }
 
-        // S1-4, S2-1, S3-11, S4-11: lifting a projected definition gives the same definition.
+        // S2-1, S3-11, S4-11: lifting a projected definition gives the same definition.
         #[test]
         fn a_projected_definition_is_lifted_as_it_was(mut x in definition()) {
             if x.gate == Gate::Unset || x.consequence.is_none() {

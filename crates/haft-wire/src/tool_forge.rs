@@ -241,9 +241,9 @@ mod tests {
         }
     }
 
-    // S1-10, S1-12, S1-13, S1-14: the default timeout and the optional members.
+    // S1-13, and what a definition says of timeout, tags, dependencies and status.
     #[test]
-    fn s1_10_s1_12_s1_13_s1_14_optional_members_have_their_documented_defaults() {
+    fn s1_13_optional_members_have_their_documented_defaults() {
         let plain = lift_definition(HERE, &definition(|_| {})).unwrap();
         assert_eq!(plain.exec_timeout, Millis(15_000));
         let text = definition(|body| {
