@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::{ArtifactId, CallId};
@@ -31,11 +31,17 @@ pub struct Outcome {
     /// Who produced it.
     pub provenance: Provenance,
     /// What the provider said about it, untouched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub provider_meta: Option<Value>,
     /// Members of an open dialect that Haft has no word for, untouched.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
+}
+
+/// Reads a member that is there, so that a `null` result stays a result: serde would make it
+/// `None`, and a call that gave `null` would read back as one that gave nothing.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// What came out of a call.
@@ -55,7 +61,7 @@ pub struct Output {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<ContentBlock>,
     /// The structured result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// Outputs kept outside the log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -130,7 +136,7 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub debug: Option<String>,
     /// What had been produced before it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub partial: Option<Value>,
 }
 
@@ -390,6 +396,15 @@ mod tests {
             outcome(CallResult::Ok(Output::default()), Directives::default()).elapsed(),
             Millis(4)
         );
+    }
+
+    #[test]
+    fn a_null_result_is_still_a_result_after_a_round_trip() {
+        let null = CallResult::Ok(Output::of_value(Value::Null));
+        let mut written = outcome(null, Directives::default());
+        written.provider_meta = Some(Value::Null);
+        let text = serde_json::to_string(&written).unwrap();
+        assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), written);
     }
 
     #[test]
