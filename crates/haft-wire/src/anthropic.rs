@@ -138,6 +138,16 @@ mod tests {
         );
     }
 
+    // S4-13: models read the arguments in the order in which their author wrote them.
+    #[test]
+    fn s4_13_a_schema_reaches_the_provider_in_its_own_order() {
+        let text = r#"{"type":"object","properties":{"zebra":{"type":"string"},"apple":{"type":"string"}},"required":["zebra"]}"#;
+        let tool = format!(r#"{{"name":"pick","description":"x","input_schema":{text}}}"#);
+        let definition = lift_definition(HERE, &tool).unwrap();
+        let body = HERE.project_definition(&definition, Extension::Omit).unwrap();
+        assert_eq!(body["input_schema"].to_string(), text);
+    }
+
     // S3-18: an error message keeps the id of its call.
     #[test]
     fn s3_18_a_failure_is_marked_and_keeps_the_calls_id() {

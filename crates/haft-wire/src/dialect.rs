@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(lifted.description, "Edited.");
         assert_eq!(lifted.gate, Gate::Auto);
         assert_eq!(lifted.tags, ["kept"]);
-        assert_eq!(lifted.input_schema.text(), r#"{"title":"edited","type":"object"}"#);
+        assert_eq!(lifted.input_schema.text(), r#"{"type":"object","title":"edited"}"#);
         assert_eq!(lifted.facets, x.facets);
     }
 

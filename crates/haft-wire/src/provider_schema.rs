@@ -590,7 +590,7 @@ mod tests {
                     },
                     "one": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
                 },
-                "required": ["city", "kind", "more", "one", "unit"],
+                "required": ["city", "unit", "kind", "more", "one"],
                 "additionalProperties": false,
             }),
         );
@@ -600,7 +600,7 @@ mod tests {
         );
         assert_eq!(
             report.nullable,
-            ["/properties/kind", "/properties/more", "/properties/one", "/properties/unit"]
+            ["/properties/unit", "/properties/kind", "/properties/more", "/properties/one"]
         );
     }
 
