@@ -32,6 +32,7 @@ mod openboa;
 mod patch;
 pub mod provider_schema;
 mod shape;
+pub mod status;
 mod steerable;
 mod tiny_agents;
 mod tool_forge;

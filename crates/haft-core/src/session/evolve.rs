@@ -11,7 +11,7 @@ use super::suspension::Suspension;
 use crate::actor::Actor;
 use crate::digest::Digest;
 use crate::id::{CallId, ResolutionId};
-use crate::outcome::{LoopEffect, Outcome};
+use crate::outcome::{CallResult, Outcome};
 use crate::permission::GrantUse;
 use crate::time::Timestamp;
 use crate::tool::Executor;
@@ -362,11 +362,15 @@ fn verified(call: &mut Call, finding: VerifyFinding) -> Evolved {
 }
 
 fn finished(open: &mut Open, outcome: &Outcome) -> Evolved {
-    let effect: LoopEffect = outcome.loop_effect();
+    let effect = outcome.loop_effect();
     let call = find(open, outcome.call)?;
     if !call.phase.is_open() {
         return Err("the call has its outcome already");
     }
-    call.phase = Phase::Settled { at: outcome.finished_at, effect };
+    let failed = match &outcome.result {
+        CallResult::Ok(_) => None,
+        CallResult::Err(failure) => Some(failure.class),
+    };
+    call.phase = Phase::Settled { at: outcome.finished_at, effect, failed };
     Ok(())
 }

@@ -31,5 +31,5 @@ pub use input::{
     Verification, Verified,
 };
 pub use refusal::{Refusal, Stale};
-pub use state::{Activity, Call, CallStatus, DecidedBy, Open, Phase, State, Stopping};
+pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};

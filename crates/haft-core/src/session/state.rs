@@ -16,7 +16,7 @@ use crate::actor::Actor;
 use crate::arguments::Arguments;
 use crate::id::{CallId, MessageId, ProviderCallId, ResolutionId, SessionId};
 use crate::name::ToolName;
-use crate::outcome::LoopEffect;
+use crate::outcome::{ErrorClass, LoopEffect};
 use crate::permission::StandingGrant;
 use crate::time::Timestamp;
 use crate::tool::Contract;
@@ -178,6 +178,8 @@ pub enum Phase {
         at: Timestamp,
         /// What the outcome means for the run.
         effect: LoopEffect,
+        /// How it failed, if it did.
+        failed: Option<ErrorClass>,
     },
 }
 
@@ -266,29 +268,4 @@ impl Phase {
             | Self::Settled { .. } => false,
         }
     }
-
-    /// Returns document 004's word for it.
-    pub fn status(&self) -> CallStatus {
-        match self {
-            Self::Proposed | Self::Previewing | Self::Ready { .. } => CallStatus::Running,
-            Self::Waiting(_) => CallStatus::Awaiting,
-            Self::Running { .. }
-            | Self::Verifying { .. }
-            | Self::Cancelling { .. }
-            | Self::AtProvider { .. } => CallStatus::Running,
-            Self::Settled { .. } => CallStatus::Resolved,
-        }
-    }
-}
-
-/// The status of a call as document 004 tracks it; an error is told apart by its outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallStatus {
-    /// On its way, or running.
-    Running,
-    /// Waiting for someone outside.
-    Awaiting,
-    /// It has its outcome.
-    Resolved,
 }

@@ -7,6 +7,7 @@ mod definition;
 mod facets;
 mod schema;
 mod soundness;
+mod versioning;
 
 pub use behaviour::{
     Concurrency, Consequence, Display, Executor, Gate, Hook, Injected, InjectedKind,
@@ -21,3 +22,4 @@ pub use facets::{
     Mutates, ProcessUse, Reach, ResolvedFacets, RunRule, Scope, Spend, Treatment,
 };
 pub use schema::{Schema, SchemaError};
+pub use versioning::version_problems;
