@@ -172,6 +172,15 @@ impl StandingGrant {
         Ok(GrantUse { grant: self.id, amount })
     }
 
+    /// Returns what is left after some uses, of which others may be of other grants.
+    pub(crate) fn after(&self, uses: &[GrantUse]) -> Self {
+        let mut left = self.clone();
+        for used in uses.iter().filter(|used| used.grant == self.id) {
+            left.consume(used);
+        }
+        left
+    }
+
     /// Takes a use from what is left.
     pub(crate) fn consume(&mut self, used: &GrantUse) {
         self.uses_left = self.uses_left.map(|left| left.saturating_sub(1));

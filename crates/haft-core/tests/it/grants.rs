@@ -3,7 +3,7 @@
 use crate::world::{World, agent, ann, approve, bob, charge, grant_for, mutating, ok};
 use haft_core::permission::{Budget, Condition, Test};
 use haft_core::session::{
-    Decided, Event, GrantRevoked, Granted, Input, Phase, Refusal, Resolution,
+    Check, Decided, Event, GrantRevoked, Granted, Input, Phase, Refusal, Resolution,
 };
 use haft_core::tool::Gate;
 use haft_core::{CallId, Millis};
@@ -128,4 +128,24 @@ fn a_grant_given_while_a_preview_is_made_applies_once_it_is_shown() {
     };
     world.input(Input::Previewed(haft_core::session::Previewed { call, preview })).unwrap();
     assert!(matches!(world.phase(call), Phase::Running { .. }));
+}
+
+#[test]
+fn a_grant_from_outside_is_not_spent_twice_by_the_calls_of_one_batch() {
+    let mut world = World::model();
+    world.say("pay twice").unwrap();
+    let mut grant = grant_for(&mut world, &charge());
+    grant.budget = Some(Budget { field: "/cents".parse().unwrap(), left: "50".parse().unwrap() });
+    let calls: Vec<_> = [40, 20, 10]
+        .map(|cents| {
+            let mut call = world.proposal(&charge(), &json!({ "cents": cents }));
+            let Check::Sound(sound) = &mut call.check else { panic!("not a sound call") };
+            sound.grants = vec![grant.clone()];
+            call
+        })
+        .into();
+    let ids: Vec<_> = calls.iter().map(|call| call.id).collect();
+    world.answer_with(calls, [charge().name.clone()].into()).unwrap();
+    let running = |call: &CallId| matches!(world.phase(*call), Phase::Running { .. });
+    assert_eq!(ids.iter().map(running).collect::<Vec<_>>(), [true, false, true]);
 }

@@ -19,6 +19,7 @@ use super::input::Input;
 use super::refusal::{Refusal, Stale};
 use super::state::{Call, Open, State};
 use crate::id::CallId;
+use crate::permission::GrantUse;
 use crate::time::Timestamp;
 
 /// Decides what comes of an input: events to append, an answer, and effects, in this order.
@@ -57,6 +58,9 @@ struct Draft {
     events: Vec<Event>,
     effects: Vec<Effect>,
     reply: Reply,
+    /// What this decision has taken from grants that live outside the session: the state does
+    /// not know them, so calls of one batch must not each see them whole.
+    spent_outside: Vec<GrantUse>,
 }
 
 impl From<Draft> for Decision {
@@ -69,7 +73,8 @@ impl From<Draft> for Decision {
 impl Draft {
     fn new(state: &State, now: Timestamp) -> Self {
         let (events, effects) = (Vec::new(), Vec::new());
-        Self { now, state: state.clone(), events, effects, reply: Reply::Accepted }
+        let (state, spent_outside) = (state.clone(), Vec::new());
+        Self { now, state, events, effects, reply: Reply::Accepted, spent_outside }
     }
 
     fn take(&mut self, input: Input) -> Result<(), Refusal> {

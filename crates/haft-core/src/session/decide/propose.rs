@@ -15,7 +15,7 @@ use crate::session::refusal::Refusal;
 use crate::session::state::{Activity, Call, Open, Stopping};
 use crate::session::suspension;
 use crate::session::suspension::{SuspendReason, SuspensionKind};
-use crate::time::{Millis, Timestamp};
+use crate::time::Millis;
 use crate::tool::{Executor, Preview};
 
 impl Draft {
@@ -93,14 +93,16 @@ impl Draft {
         if let Some(message) = sound.policy.unmet_precondition {
             return self.emit(reject(RejectReason::Precondition, message, None));
         }
-        let derivation = permission(open, &sound, self.now);
+        let derivation = self.permission(open, &sound);
         if derivation.decision == Verdict::Deny {
             let message = format!("not permitted: {}", derivation.deciding_reason());
             return self.emit(reject(RejectReason::Denied, message, None));
         }
-        let SoundCall { contract, arguments, .. } = sound;
+        let SoundCall { contract, arguments, grants: outside, .. } = sound;
         let digest = arguments.digest();
         let (decision, grant) = (derivation.decision, derivation.grant);
+        self.spent_outside
+            .extend(grant.filter(|used| outside.iter().any(|outside| outside.id == used.grant)));
         self.emit(Event::CallProposed {
             call: id,
             provider_id,
@@ -115,6 +117,25 @@ impl Draft {
         let basis = grant.map_or(Basis::Policy, Basis::Grant);
         self.emit(Event::CallAdmitted { call: id, permit: Permit { digest, basis } })?;
         self.hand_out(id)
+    }
+
+    fn permission(&self, open: &Open, sound: &SoundCall) -> Derivation {
+        let question = |grants| Question {
+            contract: &sound.contract,
+            arguments: &sound.arguments,
+            level: open.config.level,
+            profile: open.config.profile,
+            exposure: &open.config.exposure,
+            reports: &sound.policy.reports,
+            grants,
+            now: self.now,
+        };
+        if sound.grants.is_empty() {
+            return question(&open.grants).derive();
+        }
+        let outside = sound.grants.iter().map(|grant| grant.after(&self.spent_outside));
+        let grants: Vec<_> = open.grants.iter().cloned().chain(outside).collect();
+        question(&grants).derive()
     }
 
     /// Asks a person, after finding out what there is to show.
@@ -184,22 +205,4 @@ fn over_limit(open: &Open) -> Option<String> {
         return Some(format!("{max} calls wait for people already; this call was not run"));
     }
     None
-}
-
-fn permission(open: &Open, sound: &SoundCall, now: Timestamp) -> Derivation {
-    let question = |grants| Question {
-        contract: &sound.contract,
-        arguments: &sound.arguments,
-        level: open.config.level,
-        profile: open.config.profile,
-        exposure: &open.config.exposure,
-        reports: &sound.policy.reports,
-        grants,
-        now,
-    };
-    if sound.grants.is_empty() {
-        return question(&open.grants).derive();
-    }
-    let grants = [open.grants.as_slice(), sound.grants.as_slice()].concat();
-    question(&grants).derive()
 }
