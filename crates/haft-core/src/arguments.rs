@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::digest::{Digest, canonical};
+use crate::digest::{Digest, canonical_object};
 use crate::id::{ProviderCallId, SealId};
 use crate::json::{self, JsonError, JsonLimits};
 use crate::tool::Redaction;
@@ -43,6 +43,7 @@ impl RequestedCall {
 /// The digest is always that of the arguments that run. Where some of them are secret, the
 /// recorded view is masked and the arguments that run are kept sealed elsewhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredArguments")]
 pub struct Arguments {
     /// What may be recorded and shown.
     record: Arc<Map<String, Value>>,
@@ -51,6 +52,28 @@ pub struct Arguments {
     /// Where what runs is kept, when it differs from the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seal: Option<SealId>,
+}
+
+/// Arguments as they are stored, before it is known that they are what was hashed.
+#[derive(Deserialize)]
+struct StoredArguments {
+    record: Arc<Map<String, Value>>,
+    digest: Digest,
+    #[serde(default)]
+    seal: Option<SealId>,
+}
+
+impl TryFrom<StoredArguments> for Arguments {
+    type Error = String;
+
+    fn try_from(stored: StoredArguments) -> Result<Self, String> {
+        let StoredArguments { record, digest, seal } = stored;
+        let found = || Digest::of_json_object(&record);
+        if seal.is_none() && found() != digest {
+            return Err(format!("expected arguments with the digest {digest}, found {}", found()));
+        }
+        Ok(Self { record, digest, seal })
+    }
 }
 
 /// Where secret arguments are kept, and what keeps their digest from being guessed.
@@ -72,15 +95,13 @@ impl fmt::Debug for Seal {
 impl Arguments {
     /// Takes arguments that hold no secret.
     pub fn plain(arguments: Map<String, Value>) -> Self {
-        let value = Value::Object(arguments);
-        let digest = Digest::of_json(&value);
-        let Value::Object(record) = value else { unreachable!("an object was put in") };
-        Self { record: Arc::new(record), digest, seal: None }
+        let digest = Digest::of_json_object(&arguments);
+        Self { record: Arc::new(arguments), digest, seal: None }
     }
 
     /// Takes arguments of which some are secret and are kept under `seal`.
     pub fn sealed(arguments: &Map<String, Value>, redaction: &Redaction, seal: Seal) -> Self {
-        let text = canonical(&Value::Object(arguments.clone()));
+        let text = canonical_object(arguments);
         let digest = Digest::of_parts(&[&seal.salt, text.as_bytes()]);
         let record = Arc::new(redaction.record_view(arguments));
         Self { record, digest, seal: Some(seal.id) }
@@ -89,6 +110,16 @@ impl Arguments {
     /// Returns the view that may be recorded and shown.
     pub fn record(&self) -> &Map<String, Value> {
         &self.record
+    }
+
+    /// Returns whether the arguments are nested deeper than can be read back.
+    pub(crate) fn is_deeper_than(&self, max: usize) -> bool {
+        self.record.values().any(|value| json::is_deeper_than(value, max))
+    }
+
+    /// Returns whether a place in the record is masked.
+    pub(crate) fn is_masked(&self, value: &Value) -> bool {
+        self.seal.is_some() && value == Redaction::MASK
     }
 
     /// Returns the digest of the arguments that run.
@@ -111,9 +142,9 @@ mod tests {
         value.as_object().cloned().unwrap()
     }
 
-    // D19, S3-17: malformed arguments are an error, never `{}`.
+    // S3-17: malformed arguments are an error, never `{}`.
     #[test]
-    fn d19_malformed_arguments_are_refused() {
+    fn s3_17_malformed_arguments_are_refused() {
         let id = || ProviderCallId::new("c1").unwrap();
         for bad in ["", "null", "{\"a\":", "[]"] {
             assert!(RequestedCall::from_text(id(), "read", bad.as_bytes()).is_err(), "{bad}");

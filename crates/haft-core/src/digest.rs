@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 of some content, printed as `sha256:` and 64 hex digits.
@@ -34,6 +34,11 @@ impl Digest {
     /// Hashes a JSON value in canonical form, so that key order and white space do not matter.
     pub fn of_json(value: &Value) -> Self {
         Self::of_bytes(canonical(value).as_bytes())
+    }
+
+    /// Hashes a JSON object in canonical form.
+    pub fn of_json_object(object: &Map<String, Value>) -> Self {
+        Self::of_bytes(canonical_object(object).as_bytes())
     }
 
     /// Returns the 32 bytes.
@@ -107,22 +112,30 @@ pub fn canonical(value: &Value) -> String {
     text
 }
 
+pub(crate) fn canonical_object(object: &Map<String, Value>) -> String {
+    let mut text = String::with_capacity(128);
+    write_object(object, &mut text);
+    text
+}
+
+fn write_object(object: &Map<String, Value>, text: &mut String) {
+    let mut members: Vec<(&String, &Value)> = object.iter().collect();
+    members.sort_unstable_by_key(|(key, _)| *key);
+    text.push('{');
+    for (i, (key, value)) in members.into_iter().enumerate() {
+        if i > 0 {
+            text.push(',');
+        }
+        write_string(key, text);
+        text.push(':');
+        write_canonical(value, text);
+    }
+    text.push('}');
+}
+
 fn write_canonical(value: &Value, text: &mut String) {
     match value {
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
-            text.push('{');
-            for (i, key) in keys.into_iter().enumerate() {
-                if i > 0 {
-                    text.push(',');
-                }
-                write_string(key, text);
-                text.push(':');
-                write_canonical(&map[key], text);
-            }
-            text.push('}');
-        }
+        Value::Object(object) => write_object(object, text),
         Value::Array(items) => {
             text.push('[');
             for (i, item) in items.iter().enumerate() {

@@ -58,6 +58,10 @@ impl Head {
             event: event.name(),
             message: error.to_string(),
         })?;
+        if nesting(&body) > NESTING_MAX {
+            let message = format!("expected at most {NESTING_MAX} levels of nesting");
+            return Err(JournalError::Unwritable { event: event.name(), message });
+        }
         let seq = self.seq + 1;
         let hash = chain(self.hash, FORMAT, session, seq, at, &body);
         *self = Self { seq, hash };
@@ -81,6 +85,28 @@ impl Head {
         *self = Self { seq: entry.seq, hash };
         Ok(())
     }
+}
+
+/// What readers of JSON take without complaint; an entry beyond it could never be read back.
+const NESTING_MAX: usize = 120;
+
+/// Returns how deeply a JSON text is nested.
+fn nesting(body: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
+    for byte in body.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn chain(
@@ -125,7 +151,11 @@ pub fn replay<'a>(
     state: State,
     entries: impl IntoIterator<Item = &'a Entry>,
 ) -> Result<State, JournalError> {
+    let mut session = None;
     entries.into_iter().try_fold(state, |state, entry| {
+        if *session.get_or_insert(entry.session) != entry.session {
+            return Err(JournalError::OtherSession { seq: entry.seq, found: entry.session });
+        }
         let corrupt = |source| JournalError::Corrupt { seq: entry.seq, source };
         evolve(state, entry.at, &entry.event()?).map_err(corrupt)
     })
@@ -147,6 +177,14 @@ pub enum JournalError {
     Changed {
         /// The entry.
         seq: u64,
+    },
+    /// An entry belongs to another session.
+    #[error("entry {seq} belongs to session `{found}`, not to the one before it")]
+    OtherSession {
+        /// The entry.
+        seq: u64,
+        /// Its session.
+        found: SessionId,
     },
     /// An entry was written by a newer Haft.
     #[error("entry {seq} has format {found}, newer than {FORMAT}; use a newer haft")]

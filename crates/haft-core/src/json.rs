@@ -9,19 +9,34 @@ use std::fmt;
 
 use serde_json::{Map, Number, Value};
 
-/// How much JSON is taken.
+/// How much JSON is taken, and how strictly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonLimits {
+    /// What the JSON is for.
+    pub purpose: Purpose,
     /// The longest text, in bytes.
     pub bytes_max: usize,
     /// The deepest nesting of arrays and objects.
     pub depth_max: usize,
 }
 
+/// What JSON is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Something will be done with it: everyone must read the same.
+    ToActUpon,
+    /// It describes something, or has happened already: large numbers and NUL are taken as they
+    /// are, because refusing them would lose it.
+    ToKeep,
+}
+
+/// The deepest nesting that is taken into a session. Readers of the log stop at twice that.
+pub const DEPTH_MAX: usize = 64;
+
 impl Default for JsonLimits {
     /// 1 MiB and 64 levels: above what tools take, below what hurts.
     fn default() -> Self {
-        Self { bytes_max: 1 << 20, depth_max: 64 }
+        Self { purpose: Purpose::ToActUpon, bytes_max: 1 << 20, depth_max: DEPTH_MAX }
     }
 }
 
@@ -160,6 +175,29 @@ pub fn parse_object(text: &[u8], limits: JsonLimits) -> Result<Map<String, Value
         other => {
             let kind = JsonErrorKind::NotAnObject { found: type_name(&other) };
             Err(JsonError { offset: 0, kind })
+        }
+    }
+}
+
+/// Returns whether a value is nested deeper than `max`, without recursion: a tool can build what
+/// no reader would survive.
+pub fn is_deeper_than(value: &Value, max: usize) -> bool {
+    let mut level: Vec<&Value> = vec![value];
+    for _ in 0..=max {
+        level = level.into_iter().flat_map(children).collect();
+        if level.is_empty() {
+            return false;
+        }
+    }
+    true
+}
+
+fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+    match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(members) => Box::new(members.values()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            Box::new(std::iter::empty())
         }
     }
 }
@@ -315,7 +353,9 @@ impl Reader<'_> {
             other => other,
         };
         match char::from_u32(code) {
-            Some('\0') => Err(self.error(JsonErrorKind::Character { found: "a NUL" })),
+            Some('\0') if self.limits.purpose == Purpose::ToActUpon => {
+                Err(self.error(JsonErrorKind::Character { found: "a NUL" }))
+            }
             Some(c) => Ok(c),
             None => Err(self.error(lone)),
         }
@@ -353,7 +393,11 @@ impl Reader<'_> {
             self.digits()?;
         }
         let literal = &self.text[start..self.at];
-        exact(literal, integral).ok_or_else(|| JsonError {
+        let number = match self.limits.purpose {
+            Purpose::ToActUpon => exact(literal, integral),
+            Purpose::ToKeep => serde_json::from_str(literal).ok(),
+        };
+        number.ok_or_else(|| JsonError {
             offset: start,
             kind: JsonErrorKind::Number { found: literal.chars().take(40).collect() },
         })
@@ -462,9 +506,9 @@ mod tests {
         }
     }
 
-    // D19: what readers could disagree about is refused before anything acts on it.
+    // What readers could disagree about is refused before anything acts on it.
     #[test]
-    fn d19_ambiguous_json_is_refused_with_what_was_found() {
+    fn ambiguous_json_is_refused_with_what_was_found() {
         let check = |text: &str, part: &str| {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
@@ -519,6 +563,33 @@ mod tests {
         let kind = JsonErrorKind::TooLarge { bytes_max: 1 << 20, found: 2_000_002 };
         assert_eq!(read(&large).unwrap_err().kind(), &kind);
         assert_eq!(parse(b"{\"p\":\"\xff\"}", JsonLimits::default()).unwrap_err().offset(), 6);
+    }
+
+    #[test]
+    fn what_is_only_kept_may_hold_large_numbers_and_nul() {
+        let limits = JsonLimits { purpose: Purpose::ToKeep, ..JsonLimits::default() };
+        let text = r#"{"max":9223372036854775807,"u":18446744073709551615,"s":"a\u0000b"}"#;
+        let kept = parse(text.as_bytes(), limits).unwrap();
+        assert_eq!(kept, json!({"max": i64::MAX, "u": u64::MAX, "s": "a\u{0}b"}));
+        assert!(parse(br#"{"a":1,"a":2}"#, limits).is_err(), "two readings are two readings");
+        assert!(parse(b"1e400", limits).is_err());
+    }
+
+    #[test]
+    fn depth_is_measured_without_recursion() {
+        let nest = |levels| (0..levels).fold(json!(1), |value, _| json!([value]));
+        assert!(!is_deeper_than(&nest(64), 64));
+        assert!(is_deeper_than(&nest(65), 64));
+        assert!(!is_deeper_than(&json!("x"), 0));
+        let mut deep = nest(1);
+        for _ in 0..100_000 {
+            deep = Value::Array(vec![deep]);
+        }
+        assert!(is_deeper_than(&deep, 64));
+        // Taken apart by hand: dropping it would itself recurse.
+        while let Value::Array(mut items) = deep {
+            deep = items.pop().unwrap_or_default();
+        }
     }
 
     #[test]

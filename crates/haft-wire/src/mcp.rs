@@ -58,7 +58,10 @@ impl Shape for Mcp {
 
     fn lift_definition(&self, mut fields: Fields) -> Result<Definition, LiftError> {
         let (name, alias) = views::read_wire_name(&mut fields, "name")?;
-        let description = fields.string("description")?;
+        // MCP's description is optional. The name is then all that a model has to go by, and the
+        // linter says so.
+        let description = fields.optional_string("description")?;
+        let description = description.unwrap_or_else(|| name.to_string());
         let mut definition = Definition::new(name, description, fields.schema("inputSchema")?);
         definition.aliases = BTreeMap::from_iter(alias.map(|alias| (PROVIDER.to_owned(), alias)));
         definition.ownership = Ownership::Mcp;
@@ -147,11 +150,13 @@ fn annotations(definition: &Definition) -> Value {
 fn read_annotations(mut hints: Fields, definition: &mut Definition) -> Result<(), LiftError> {
     let read_only = hints.optional_boolean("readOnlyHint")?;
     let destructive = hints.optional_boolean("destructiveHint")?;
+    // Where the hints contradict each other the graver one counts; a tool that is said to write
+    // is destructive unless it says otherwise, as the protocol has it.
     definition.facets.mutates = match (read_only, destructive) {
-        (Some(true), _) => Some(Mutates::None),
-        (_, Some(true)) => Some(Mutates::Irreversible),
-        (_, Some(false)) => Some(Mutates::Bounded),
-        (Some(false) | None, None) => None,
+        (_, Some(true)) | (Some(false), None) => Some(Mutates::Irreversible),
+        (Some(true), Some(false) | None) => Some(Mutates::None),
+        (Some(false) | None, Some(false)) => Some(Mutates::Bounded),
+        (None, None) => None,
     };
     let idempotent = hints.optional_boolean("idempotentHint")?;
     definition.facets.idempotency =
@@ -287,7 +292,6 @@ mod tests {
         assert_eq!(lifted.facets.mutates, Some(Mutates::None));
         let body = HERE.project_definition(&lifted, Extension::Omit).unwrap();
         assert_eq!(body["name"], "Files.Read");
-        refused_definition(HERE, r#"{"name":"x","inputSchema":{}}"#, "`/description`");
         refused_definition(
             HERE,
             r#"{"name":"日本","description":"x","inputSchema":{}}"#,

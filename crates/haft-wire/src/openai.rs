@@ -188,9 +188,9 @@ mod tests {
 
     const BOTH: [Dialect; 2] = [Dialect::OpenAiChat, Dialect::OpenAiResponses];
 
-    // S3-17, D19: arguments are text, and malformed text never becomes `{}`.
+    // S3-17: arguments are text, and malformed text never becomes `{}`.
     #[test]
-    fn s3_17_d19_malformed_argument_text_is_refused() {
+    fn s3_17_malformed_argument_text_is_refused() {
         for (arguments, part) in [
             ("", "the end of the text"),
             ("null", "found null"),

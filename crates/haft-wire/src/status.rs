@@ -60,7 +60,7 @@ pub enum AgentixKind {
 /// Returns document 000's word.
 pub fn steerable(phase: &Phase) -> SteerableStatus {
     match phase {
-        Phase::Proposed | Phase::Previewing | Phase::Waiting(_) | Phase::Ready { .. } => {
+        Phase::Proposed | Phase::Previewing { .. } | Phase::Waiting(_) | Phase::Ready { .. } => {
             SteerableStatus::Pending
         }
         Phase::Running { .. }
@@ -79,7 +79,7 @@ pub fn openboa(phase: &Phase) -> Option<OpenboaResult> {
         Phase::Settled { failed: None, .. } => Some(OpenboaResult::Success),
         Phase::Settled { failed: Some(_), .. } => Some(OpenboaResult::Error),
         Phase::Proposed
-        | Phase::Previewing
+        | Phase::Previewing { .. }
         | Phase::Ready { .. }
         | Phase::Running { .. }
         | Phase::Verifying { .. }
@@ -95,7 +95,7 @@ pub fn agentix(phase: &Phase) -> AgentixStatus {
         Phase::Settled { failed: None, .. } => AgentixStatus::Resolved,
         Phase::Settled { failed: Some(_), .. } => AgentixStatus::Errored,
         Phase::Proposed
-        | Phase::Previewing
+        | Phase::Previewing { .. }
         | Phase::Ready { .. }
         | Phase::Running { .. }
         | Phase::Verifying { .. }

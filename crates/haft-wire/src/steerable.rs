@@ -160,9 +160,9 @@ mod tests {
         );
     }
 
-    // S0-1, S0-2, S0-4, S0-6: a closed envelope, nothing coerced.
+    // S0-1, S0-2, S0-4: a closed envelope, nothing coerced.
     #[test]
-    fn s0_1_s0_2_s0_4_s0_6_a_call_has_exactly_three_members_of_their_types() {
+    fn s0_1_s0_2_s0_4_a_call_has_exactly_three_members_of_their_types() {
         refused_call(
             HERE,
             r#"{"name":"x","arguments":{}}"#,
@@ -185,7 +185,7 @@ mod tests {
         refused_call(HERE, r#"{"id":"c","id":"d","name":"x","arguments":{}}"#, "`id` again");
     }
 
-    // S0-32, S0-7, S0-12, S0-13, S0-14: the document's three example results.
+    // S0-32, S0-7, S0-14: the document's three example results.
     #[test]
     fn s0_32_the_example_results_read_and_classify() {
         let success = r#"{"success":true,"message":"Event created.","data":{"eventId":"e_777"}}"#;

@@ -275,9 +275,9 @@ mod tests {
         assert!(error.to_string().contains("`consequence`"), "{error}");
     }
 
-    // S1-25, S1-17, S1-18: the document's cancelled result, word for word.
+    // S1-17, S1-18: the document's cancelled result, word for word.
     #[test]
-    fn s1_25_a_cancelled_call_has_the_documents_text() {
+    fn a_cancelled_call_has_the_documents_text() {
         let mut outcome = testing::plain_outcome();
         outcome.result = CallResult::Err(Failure::new(ErrorClass::Cancelled, "ann stopped it"));
         outcome.started_at = Timestamp::from_ms(1_736_937_000_000);

@@ -55,8 +55,8 @@ fn parse(text: &str) -> Option<Amount> {
     let plain =
         !whole.is_empty() && digits.len() <= 30 && digits.bytes().all(|b| b.is_ascii_digit());
     let value: i128 = plain.then(|| digits.parse().ok())??;
-    let shift = exponent.checked_add(i32::try_from(DECIMALS).ok()?)?
-        - i32::try_from(fraction.len()).ok()?;
+    let places = i32::try_from(fraction.len()).ok()?;
+    let shift = exponent.checked_add(i32::try_from(DECIMALS).ok()?)?.checked_sub(places)?;
     let scaled = if shift >= 0 {
         value.checked_mul(10i128.checked_pow(shift.unsigned_abs())?)?
     } else {
@@ -111,8 +111,18 @@ mod tests {
 
     #[test]
     fn what_is_not_exact_is_refused() {
-        for bad in ["", ".", "1e-10", "0.0000000001", "1e18", "x", "1e400", "--1", "1e99999999999"]
-        {
+        for bad in [
+            "",
+            ".",
+            "1e-10",
+            "0.0000000001",
+            "1e18",
+            "x",
+            "1e400",
+            "--1",
+            "1e99999999999",
+            "1.1234567890123e-2147483648",
+        ] {
             assert!(bad.parse::<Amount>().is_err(), "{bad}");
         }
         assert!(Amount::from_number(&Number::from_f64(1e300).unwrap()).is_none());

@@ -173,6 +173,17 @@ impl Question<'_> {
         self.settle(decision, findings)
     }
 
+    /// Returns whether the tool may be offered to a model at all. A provider runs its tools
+    /// within its own response, where nobody can be asked: so what would have to be asked about
+    /// is not offered.
+    pub fn may_offer(&self) -> bool {
+        match (self.derive().decision, self.contract.executor) {
+            (Verdict::Allow, _) => true,
+            (Verdict::Ask, Executor::Server | Executor::Human | Executor::Client) => true,
+            (Verdict::Ask, Executor::Provider) | (Verdict::Deny, _) => false,
+        }
+    }
+
     fn settle(&self, decision: Verdict, mut findings: Vec<Finding>) -> Derivation {
         if decision != Verdict::Ask {
             return Derivation { decision, findings, grant: None };
@@ -266,13 +277,12 @@ impl Question<'_> {
     }
 }
 
-/// Returns why nobody can be asked before a call, where that is so (document 004, "Legal
+/// Returns why nobody need be asked before a call, where that is so (document 004, "Legal
 /// matrix").
 fn unaskable(executor: Executor) -> Option<&'static str> {
     match executor {
         Executor::Human => Some("the person who is asked can decline"),
-        Executor::Provider => Some("the provider has run it; what may not run is not offered"),
-        Executor::Server | Executor::Client => None,
+        Executor::Server | Executor::Client | Executor::Provider => None,
     }
 }
 
@@ -354,7 +364,7 @@ mod tests {
         }
     }
 
-    // S0-17, S0-18, S0-20, S0-26, C6: what an unset gate comes to, by name and by declaration.
+    // S0-17, S0-20, S0-26, C6: what an unset gate comes to, by name and by declaration.
     #[test]
     fn an_unset_gate_is_decided_by_what_the_tool_does() {
         let decision = |name| decide(&contract(name, |_| {}), Level::Cautious).decision;
@@ -374,9 +384,9 @@ mod tests {
         assert_eq!(decide(&mcp, Level::Cautious).decision, Verdict::Ask);
     }
 
-    // S0-19, S0-21: document 000's own profile.
+    // Document 000's own profile.
     #[test]
-    fn s0_19_s0_21_the_steerable_profile_runs_what_document_000_runs() {
+    fn the_steerable_profile_runs_what_document_000_runs() {
         let external = contract("lookup", |d| d.mode = Some(Mode::External));
         assert_eq!(decide(&external, Level::Cautious).decision, Verdict::Allow);
         let destructive = contract("drop_x", |_| {});
@@ -462,6 +472,32 @@ mod tests {
     }
 
     #[test]
+    fn a_providers_tool_that_would_have_to_be_asked_about_is_not_offered() {
+        let search = contract("web_search", |d| d.executor = Executor::Provider);
+        let question = |level, contract| {
+            Question {
+                contract,
+                arguments: &Arguments::plain(serde_json::Map::new()),
+                level,
+                profile: Profile::Haft,
+                exposure: &Exposure::default(),
+                reports: &[],
+                grants: &[],
+                now: Timestamp::default(),
+            }
+            .may_offer()
+        };
+        assert!(!question(Level::Cautious, &search), "nothing says what it does");
+        let known = contract("web_search", |d| {
+            d.executor = Executor::Provider;
+            d.mode = Some(Mode::External);
+        });
+        assert!(question(Level::Cautious, &known));
+        assert!(!question(Level::Paranoid, &known));
+        assert!(question(Level::Paranoid, &gated(Gate::Ask)), "a server's tool can be asked about");
+    }
+
+    #[test]
     fn a_question_to_a_person_is_not_gated_a_second_time() {
         let human = contract("ask_user", |d| d.executor = Executor::Human);
         assert_eq!(decide(&human, Level::Paranoid).decision, Verdict::Allow);
@@ -479,7 +515,7 @@ mod tests {
     }
 
     proptest! {
-        // D3: whatever else is said, a deny stays a deny, and more sources never make it laxer.
+        // Whatever else is said, a deny stays a deny, and more sources never make it laxer.
         #[test]
         fn a_deny_is_final_and_a_further_source_never_loosens(
             verdicts in prop::collection::vec(any_verdict(), 0..4),

@@ -160,11 +160,14 @@ impl StandingGrant {
         if let Some(at) = self.expires_at.filter(|at| *at <= now) {
             return Err(Mismatch::Expired { at });
         }
-        if self.uses_left == Some(0) {
+        if self.is_used_up() {
             return Err(Mismatch::UsedUp);
         }
-        let holds =
-            |c: &&Condition| c.field.find(arguments.record()).is_some_and(|v| c.test.holds(v));
+        // A masked secret says nothing about what runs, so no condition holds for it.
+        let holds = |condition: &&Condition| {
+            let found = condition.field.find(arguments.record());
+            found.is_some_and(|v| !arguments.is_masked(v) && condition.test.holds(v))
+        };
         if let Some(broken) = self.when.iter().find(|condition| !holds(condition)) {
             return Err(Mismatch::Condition { field: broken.field.clone() });
         }
@@ -179,6 +182,11 @@ impl StandingGrant {
             left.consume(used);
         }
         left
+    }
+
+    /// Returns whether it can never cover a call again.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.uses_left == Some(0)
     }
 
     /// Takes a use from what is left.

@@ -155,6 +155,9 @@ pub enum Event {
     CallPreviewing {
         /// The call.
         call: CallId,
+        /// Why someone will then be asked.
+        #[serde(default = "asked", skip_serializing_if = "is_asked")]
+        reason: SuspendReason,
     },
     /// A call waits for someone outside.
     #[serde(rename = "call.suspended")]
@@ -250,6 +253,14 @@ pub enum Event {
         /// What changed, for the approver.
         changes: String,
     },
+    /// A call in doubt may not be run again: its tool changed in a way that forbids it.
+    #[serde(rename = "call.barred")]
+    CallBarred {
+        /// The call.
+        call: CallId,
+        /// Why.
+        why: String,
+    },
     /// A call ended. This is its outcome.
     #[serde(rename = "call.finished")]
     CallFinished {
@@ -278,6 +289,15 @@ pub enum Event {
     },
 }
 
+fn asked() -> SuspendReason {
+    SuspendReason::Asked
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_asked(reason: &SuspendReason) -> bool {
+    *reason == SuspendReason::Asked
+}
+
 impl Event {
     /// Returns the stable name of the event, as it is stored.
     pub const fn name(&self) -> &'static str {
@@ -304,6 +324,7 @@ impl Event {
             Self::CallVerified { .. } => "call.verified",
             Self::CallCancelling { .. } => "call.cancelling",
             Self::CallRedefined { .. } => "call.redefined",
+            Self::CallBarred { .. } => "call.barred",
             Self::CallFinished { .. } => "call.finished",
             Self::ProviderResultIgnored { .. } => "provider.result_ignored",
             Self::GrantAdded { .. } => "grant.added",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::admission::{Basis, Permit};
 use super::config::Driver;
 use super::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
-use super::state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
+use super::state::{Activity, Call, DecidedBy, Open, Phase, RECENT_MAX, State, Stopping};
 use super::suspension::Decided;
 use super::suspension::Suspension;
 use crate::actor::Actor;
@@ -43,7 +43,9 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
                 turns_in_run: 0,
                 calls_in_run: 0,
                 calls: Vec::new(),
+                recent: Vec::new(),
                 inbox: Vec::new(),
+                heard: Vec::new(),
                 advertised: None,
                 grants: Vec::new(),
             }));
@@ -79,7 +81,7 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             Ok(())
         }
         Event::MessageReceived { message, .. } => {
-            open.inbox.push(*message);
+            open.hear(*message);
             Ok(())
         }
         Event::TurnStarted { turn, messages } => {
@@ -108,14 +110,12 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         }
         Event::ProviderResultIgnored { .. } => Ok(()),
         Event::CallProposed { call, provider_id, contract, arguments, .. } => {
-            open.calls_in_run += 1;
+            open.calls_in_run = open.calls_in_run.saturating_add(1);
             open.calls.push(Arc::new(Call::proposed(*call, provider_id, contract, arguments)));
             Ok(())
         }
-        Event::CallRejected { call, .. } => {
-            let proposed = open.call(*call).is_some_and(|call| call.phase == Phase::Proposed);
-            open.calls_in_run += u32::from(!proposed);
-            open.calls.retain(|held| held.id != *call);
+        Event::CallRejected { .. } => {
+            open.calls_in_run = open.calls_in_run.saturating_add(1);
             Ok(())
         }
         Event::CallAdmitted { .. }
@@ -128,17 +128,20 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallVerified { .. }
         | Event::CallCancelling { .. }
         | Event::CallRedefined { .. }
+        | Event::CallBarred { .. }
         | Event::CallFinished { .. } => apply_to_call(open, at, event),
     }
 }
 
 fn turn_started(open: &mut Open, turn: u32) -> Evolved {
-    if turn != open.turn + 1 {
+    if open.turn.checked_add(1) != Some(turn) {
         return Err("the turns are out of order");
     }
     open.turn = turn;
     open.turns_in_run += 1;
-    open.calls.retain(|call| matches!(call.phase, Phase::AtProvider { .. }));
+    while let Some(place) = open.calls.iter().position(|call| !call.phase.is_open()) {
+        open.forget(place);
+    }
     open.activity = match open.config.driver {
         Driver::Model => Activity::Thinking { attempt: 1 },
         Driver::Caller => Activity::Acting,
@@ -178,8 +181,10 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             };
             Ok(())
         }
-        Event::CallPreviewing { call } => {
-            find(open, *call)?.phase = Phase::Previewing;
+        Event::CallPreviewing { call, reason } => {
+            let call = find(open, *call)?;
+            call.recoveries += u32::from(matches!(call.phase, Phase::Previewing { .. }));
+            call.phase = Phase::Previewing { reason: *reason };
             Ok(())
         }
         Event::CallSuspended { .. } => suspended(open, at, event),
@@ -204,6 +209,10 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         Event::CallCancelling { call, .. } => cancelling(find(open, *call)?),
         Event::CallRedefined { call, contract, .. } => {
             find(open, *call)?.contract = Arc::clone(contract);
+            Ok(())
+        }
+        Event::CallBarred { call, why } => {
+            find(open, *call)?.barred = Some(why.clone());
             Ok(())
         }
         Event::CallFinished { outcome } => finished(open, outcome),
@@ -233,6 +242,7 @@ fn spend(open: &mut Open, used: &GrantUse) {
     if let Some(held) = open.grants.iter_mut().find(|held| held.id == used.grant) {
         held.consume(used);
     }
+    open.grants.retain(|held| !held.is_used_up());
 }
 
 fn suspended(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
@@ -245,7 +255,7 @@ fn suspended(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         Phase::Running { permit, started_at, .. } | Phase::Verifying { permit, started_at, .. } => {
             (Some(permit.clone()), *started_at)
         }
-        Phase::Proposed | Phase::Previewing => (None, at),
+        Phase::Proposed | Phase::Previewing { .. } => (None, at),
         Phase::Waiting(suspension) => (suspension.permit.clone(), at),
         Phase::Cancelling { .. } | Phase::AtProvider { .. } | Phase::Settled { .. } => {
             return Err("it cannot wait any more");
@@ -302,7 +312,7 @@ fn resolved(
         | Decided::Expired
         | Decided::ClientGone => None,
     };
-    call.decided = Some(DecidedBy { resolution, by: by.clone(), kind: decision.kind(), at });
+    call.decided.push(DecidedBy { resolution, by: by.clone(), kind: decision.kind(), at });
     if let Some(next) = next {
         call.phase = next;
     }
@@ -334,7 +344,9 @@ fn cancelling(call: &mut Call) -> Evolved {
 }
 
 fn interrupted(call: &mut Call, plan: RecoveryPlan) -> Evolved {
-    let Phase::Running { permit, attempt, started_at } = &call.phase else {
+    let (Phase::Running { permit, attempt, started_at }
+    | Phase::Verifying { permit, attempt, started_at }) = &call.phase
+    else {
         return Err("it does not run");
     };
     let (permit, attempt, started_at) = (permit.clone(), *attempt, *started_at);
@@ -361,6 +373,16 @@ fn verified(call: &mut Call, finding: VerifyFinding) -> Evolved {
     Ok(())
 }
 
+/// A program's turn stays open as long as anything waits, so its settled calls must not pile up.
+fn forget_oldest(open: &mut Open) {
+    let settled = |call: &Arc<Call>| !call.phase.is_open();
+    if open.calls.iter().filter(|call| settled(call)).count() > RECENT_MAX
+        && let Some(place) = open.calls.iter().position(settled)
+    {
+        open.forget(place);
+    }
+}
+
 fn finished(open: &mut Open, outcome: &Outcome) -> Evolved {
     let effect = outcome.loop_effect();
     let call = find(open, outcome.call)?;
@@ -372,5 +394,8 @@ fn finished(open: &mut Open, outcome: &Outcome) -> Evolved {
         CallResult::Err(failure) => Some(failure.class),
     };
     call.phase = Phase::Settled { at: outcome.finished_at, effect, failed };
+    if open.config.driver == Driver::Caller {
+        forget_oldest(open);
+    }
     Ok(())
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::config::Config;
+use super::resolution::{Fit, Resolved};
 use super::suspension::Preview;
 use crate::actor::Actor;
 use crate::arguments::Arguments;
-use crate::id::{CallId, GrantId, MessageId, ProviderCallId, ResolutionId, SessionId};
+use crate::id::{CallId, GrantId, MessageId, ProviderCallId, SessionId};
+use crate::json;
 use crate::name::ToolName;
 use crate::outcome::{CallResult, ContentBlock, Directives, Failure, Output};
 use crate::permission::{SourceReport, StandingGrant};
@@ -56,10 +58,50 @@ pub enum Input {
     GrantRevoked(GrantRevoked),
     /// Someone ends the session.
     Ended(Ended),
+    /// Someone wants the model asked again without saying anything new.
+    TurnAsked(TurnAsked),
     /// A process took the session over; whatever ran in another is gone.
     Revived,
     /// Events were appended by someone else; look again at what can go on.
     Woken,
+}
+
+impl Input {
+    /// Returns whether anyone may record it, or only the process that owns the session: what
+    /// reports on that process's own doings is nobody else's to say.
+    pub fn is_for_anyone(&self) -> bool {
+        match self {
+            Self::MessageArrived(_)
+            | Self::CallsProposed(_)
+            | Self::Resolved(_)
+            | Self::Expired(_)
+            | Self::ClientGone(_)
+            | Self::CallCancelled(_)
+            | Self::ToolChanged(_)
+            | Self::Interrupted(_)
+            | Self::Reconfigured(_)
+            | Self::Granted(_)
+            | Self::GrantRevoked(_)
+            | Self::Ended(_) => true,
+            Self::Opened(_)
+            | Self::ModelAnswered(_)
+            | Self::ModelFailed(_)
+            | Self::Previewed(_)
+            | Self::AttemptEnded(_)
+            | Self::Verified(_)
+            | Self::RetryDue(_)
+            | Self::TurnAsked(_)
+            | Self::Revived
+            | Self::Woken => false,
+        }
+    }
+}
+
+/// Someone wants the model asked again, after it failed or a limit stopped it.
+#[derive(Debug, Clone)]
+pub struct TurnAsked {
+    /// Who.
+    pub by: Actor,
 }
 
 /// Someone opens a session.
@@ -232,6 +274,22 @@ pub struct Returned {
     pub extra: Map<String, Value>,
 }
 
+impl Returned {
+    pub(super) fn is_deeper_than(&self, max: usize) -> bool {
+        let extra = self.extra.values().any(|value| json::is_deeper_than(value, max));
+        extra || is_deeper(&self.result, max)
+    }
+}
+
+/// Returns whether a result is nested deeper than can be read back.
+pub(super) fn is_deeper(result: &CallResult, max: usize) -> bool {
+    let value = match result {
+        CallResult::Ok(output) => output.value.as_ref(),
+        CallResult::Err(failure) => failure.partial.as_ref(),
+    };
+    value.is_some_and(|value| json::is_deeper_than(value, max))
+}
+
 impl From<CallResult> for Returned {
     fn from(result: CallResult) -> Self {
         Self { result, directives: Directives::default(), extra: Map::new() }
@@ -265,95 +323,6 @@ pub enum Verification {
 pub struct RetryDue {
     /// The call.
     pub call: CallId,
-}
-
-/// Someone ends a wait.
-#[derive(Debug, Clone)]
-pub struct Resolved {
-    /// The resolver's id for this, the same when it tries again.
-    pub id: ResolutionId,
-    /// The call.
-    pub call: CallId,
-    /// The wait that the resolver saw; `None` for whichever is current.
-    pub round: Option<u32>,
-    /// Who.
-    pub by: Actor,
-    /// How.
-    pub resolution: Resolution,
-    /// What policy says about the call by now.
-    pub policy: PolicyFacts,
-}
-
-/// How someone ends a wait.
-#[derive(Debug, Clone)]
-pub enum Resolution {
-    /// Yes.
-    Approve {
-        /// Other arguments to run, checked against the schema.
-        edit: Option<Edit>,
-        /// What the approver adds.
-        note: Option<String>,
-        /// A standing permission given along with it.
-        grant: Option<Box<StandingGrant>>,
-    },
-    /// No.
-    Deny {
-        /// What the approver adds, for the model.
-        note: Option<String>,
-    },
-    /// The answer is the result.
-    Answer {
-        /// The answer.
-        output: Output,
-        /// Whether it fits the schema.
-        fit: Fit,
-    },
-    /// The client ran it.
-    Result {
-        /// What came out.
-        result: CallResult,
-        /// What it asks of the loop.
-        directives: Directives,
-        /// Whether it fits the schema.
-        fit: Fit,
-    },
-    /// What became of a call in doubt.
-    Settle(Settlement),
-}
-
-/// Other arguments to run than the proposed ones.
-#[derive(Debug, Clone)]
-pub struct Edit {
-    /// The arguments.
-    pub arguments: Arguments,
-    /// Whether they fit the schema.
-    pub fit: Fit,
-}
-
-/// Whether something from outside fits its schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fit {
-    /// It does.
-    Fits,
-    /// It does not.
-    Misfit {
-        /// What was expected and found.
-        message: String,
-    },
-}
-
-/// What a person says about a call in doubt.
-#[derive(Debug, Clone)]
-pub enum Settlement {
-    /// It did take effect.
-    Happened {
-        /// What it gave, as far as known.
-        output: Option<Output>,
-    },
-    /// It did not; run it.
-    RunAgain,
-    /// Leave it.
-    GiveUp,
 }
 
 /// A wait ran out.

@@ -14,6 +14,7 @@ mod event;
 mod evolve;
 mod input;
 mod refusal;
+mod resolution;
 mod state;
 mod suspension;
 
@@ -24,12 +25,12 @@ pub use effect::{Decision, Effect, Reply};
 pub use event::{Event, InterruptCause, RecoveryPlan, Seen, StartCause, TurnEnding, VerifyFinding};
 pub use evolve::{Corrupt, evolve};
 pub use input::{
-    AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ClientGone, Edit, Ended,
-    Expired, Fit, GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered,
-    ModelFailed, Opened, PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured,
-    Resolution, Resolved, RetryDue, Returned, Settlement, SoundCall, ToolChange, ToolChanged,
-    Verification, Verified,
+    AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ClientGone, Ended, Expired,
+    GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened,
+    PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned, SoundCall,
+    ToolChange, ToolChanged, TurnAsked, Verification, Verified,
 };
 pub use refusal::{Refusal, Stale};
+pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};

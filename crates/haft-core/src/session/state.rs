@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::admission::Permit;
 use super::config::Config;
 use super::event::StartCause;
-use super::suspension::{DecidedKind, Suspension};
+use super::suspension::{DecidedKind, SuspendReason, Suspension};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
 use crate::id::{CallId, MessageId, ProviderCallId, ResolutionId, SessionId};
@@ -53,8 +53,13 @@ pub struct Open {
     pub(super) turns_in_run: u32,
     pub(super) calls_in_run: u32,
     pub(super) calls: Vec<Arc<Call>>,
+    /// The newest calls that have left the turn, so that whoever comes late is told what became
+    /// of them, and no id is used again at once.
+    pub(super) recent: Vec<RecentCall>,
     /// Messages that no turn has taken up yet.
     pub inbox: Vec<MessageId>,
+    /// The newest messages, so that one sent again is not taken up again.
+    pub(super) heard: Vec<MessageId>,
     pub(super) advertised: Option<Arc<BTreeSet<ToolName>>>,
     pub(super) grants: Vec<StandingGrant>,
 }
@@ -106,9 +111,25 @@ pub struct Call {
     pub attempts: u32,
     /// How often a crash interrupted it.
     pub recoveries: u32,
-    /// The latest decision about it.
-    pub decided: Option<DecidedBy>,
+    /// The decisions about its waits, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decided: Vec<DecidedBy>,
+    /// Why it may not run again, when its tool has changed in a way that forbids it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub barred: Option<String>,
 }
+
+/// A call that has left the turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RecentCall {
+    pub(super) id: CallId,
+    pub(super) at: Timestamp,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) decided: Vec<DecidedBy>,
+}
+
+/// How many calls that left the turn, and how many messages, are remembered.
+pub(super) const RECENT_MAX: usize = 32;
 
 /// Who decided what about a call's latest wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +151,10 @@ pub enum Phase {
     /// It has just been proposed; never at rest.
     Proposed,
     /// What it would do is being found out.
-    Previewing,
+    Previewing {
+        /// Why someone will then be asked.
+        reason: SuspendReason,
+    },
     /// It waits for someone outside.
     Waiting(Suspension),
     /// It may run, and waits for its turn among the others or for a retry's time.
@@ -222,6 +246,23 @@ impl Open {
         &self.grants
     }
 
+    /// Takes a message into the inbox and remembers it for a while.
+    pub(super) fn hear(&mut self, message: MessageId) {
+        self.inbox.push(message);
+        let excess = (self.heard.len() + 1).saturating_sub(RECENT_MAX);
+        self.heard.drain(..excess);
+        self.heard.push(message);
+    }
+
+    /// Takes a settled call out of the turn and remembers it for a while.
+    pub(super) fn forget(&mut self, place: usize) {
+        let call = self.calls.remove(place);
+        let Phase::Settled { at, .. } = call.phase else { return };
+        let excess = (self.recent.len() + 1).saturating_sub(RECENT_MAX);
+        self.recent.drain(..excess);
+        self.recent.push(RecentCall { id: call.id, at, decided: call.decided.clone() });
+    }
+
     pub(super) fn call_mut(&mut self, id: CallId) -> Option<&mut Call> {
         self.calls.iter_mut().find(|call| call.id == id).map(Arc::make_mut)
     }
@@ -243,7 +284,8 @@ impl Call {
             rounds: 0,
             attempts: 0,
             recoveries: 0,
-            decided: None,
+            decided: Vec::new(),
+            barred: None,
         }
     }
 }
@@ -262,7 +304,7 @@ impl Phase {
             | Self::Cancelling { .. }
             | Self::AtProvider { .. } => true,
             Self::Proposed
-            | Self::Previewing
+            | Self::Previewing { .. }
             | Self::Waiting(_)
             | Self::Ready { .. }
             | Self::Settled { .. } => false,

@@ -13,13 +13,14 @@ use super::behaviour::{
     Concurrency, Executor, Gate, Hook, InterruptBehavior, Ownership, Retry, Version,
 };
 use super::definition::{Definition, is_default};
-use super::facets::{Idempotency, Mode, Mutates, Reach, ResolvedFacets};
+use super::facets::{Classification, Idempotency, Mode, Mutates, Reach, ResolvedFacets};
 use crate::digest::Digest;
 use crate::name::ToolName;
 use crate::time::Millis;
 
 /// The terms under which a tool's calls are run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Contract {
     /// The tool's name.
     pub tool: ToolName,
@@ -127,16 +128,18 @@ impl Contract {
     }
 }
 
+/// Only what is declared, about a tool of our own, lets a call run a second time by itself: a
+/// name is a guess, and another server's hint is a claim.
 fn recovery(definition: &Definition, facets: &ResolvedFacets) -> Recovery {
-    if facets.is_read_only() {
-        return Recovery::Rerun;
+    let ours = definition.ownership == Ownership::Managed;
+    let declared = matches!(facets.classification, Classification::Declared);
+    match definition.facets.idempotency {
+        Some(Idempotency::Keyed) => return Recovery::RerunKeyed,
+        Some(Idempotency::Idempotent) if ours => return Recovery::Rerun,
+        None if ours && declared && facets.is_read_only() => return Recovery::Rerun,
+        Some(Idempotency::Idempotent | Idempotency::Unsafe) | None => {}
     }
-    match facets.idempotency {
-        Idempotency::Idempotent => Recovery::Rerun,
-        Idempotency::Keyed => Recovery::RerunKeyed,
-        Idempotency::Unsafe if definition.hooks.contains(&Hook::Verify) => Recovery::Verify,
-        Idempotency::Unsafe => Recovery::Ask,
-    }
+    if definition.hooks.contains(&Hook::Verify) { Recovery::Verify } else { Recovery::Ask }
 }
 
 fn behaviour_digest(definition: &Definition, facets: &ResolvedFacets) -> Digest {
@@ -148,6 +151,11 @@ fn behaviour_digest(definition: &Definition, facets: &ResolvedFacets) -> Digest 
         "mutates": facets.mutates,
         "reach": facets.reach,
         "idempotency": facets.idempotency,
+        "spend": facets.spend,
+        "process": facets.process,
+        "fs": facets.fs,
+        "scope": facets.scope,
+        "injected": definition.injected,
         "major": definition.version.major,
     }))
 }
@@ -176,8 +184,17 @@ mod tests {
             mutates: Some(mutates),
             ..Facets::default()
         };
-        let read = contract(|d| d.facets = with(Idempotency::Unsafe, Mutates::None));
+        let unsafe_read = contract(|d| d.facets = with(Idempotency::Unsafe, Mutates::None));
+        assert_eq!(unsafe_read.recovery, Recovery::Ask, "a declared `unsafe` wins");
+        let read = contract(|d| d.facets.mutates = Some(Mutates::None));
         assert_eq!(read.recovery, Recovery::Rerun);
+        let hinted = contract(|d| {
+            d.ownership = Ownership::Mcp;
+            d.facets.mutates = Some(Mutates::None);
+        });
+        assert_eq!(hinted.recovery, Recovery::Ask, "another server's word is not enough");
+        let named = contract(|d| d.name = "get_next_job".parse().unwrap());
+        assert_eq!(named.recovery, Recovery::Ask, "nor is a name");
         let keyed = contract(|d| d.facets = with(Idempotency::Keyed, Mutates::Irreversible));
         assert_eq!(keyed.recovery, Recovery::RerunKeyed);
         let idempotent = contract(|d| d.facets = with(Idempotency::Idempotent, Mutates::Bounded));

@@ -199,8 +199,8 @@ impl Facets {
             }
             (false, None, None) => (None, Classification::Unclassified),
         };
-        let mutates =
-            self.mutates.unwrap_or_else(|| hint.map_or(Mutates::Irreversible, Mode::mutates));
+        let hinted = hint.map_or(Mutates::Irreversible, Mode::mutates);
+        let mutates = self.mutates.unwrap_or_else(|| hinted.max(self.implied_mutation()));
         let process = self.process.unwrap_or(match hint {
             Some(Mode::Local) => ProcessUse::Starts,
             _ => ProcessUse::None,
@@ -220,6 +220,19 @@ impl Facets {
             scope: self.scope.unwrap_or(Scope::Session),
             classification,
             mode,
+        }
+    }
+}
+
+impl Facets {
+    /// What the other declared facets say about mutation: a name is no reason to overlook them.
+    fn implied_mutation(&self) -> Mutates {
+        if self.spend == Some(Spend::Possible) {
+            return Mutates::Irreversible;
+        }
+        match self.fs {
+            Some(FsAccess::ReadWrite { .. }) => Mutates::Bounded,
+            Some(FsAccess::None | FsAccess::ReadOnly { .. }) | None => Mutates::None,
         }
     }
 }
@@ -376,6 +389,23 @@ pub enum Category {
     SideEffect,
 }
 
+impl Mode {
+    /// Returns what is contradictory about declaring this mode beside these facets: a mode may
+    /// be stricter than what is declared, never laxer.
+    pub fn contradiction(self, facets: &ResolvedFacets) -> Option<&'static str> {
+        let acts = facets.mutates != Mutates::None || facets.process == ProcessUse::Starts;
+        match (self, facets.mutates) {
+            (Self::Read | Self::External, _) if acts => {
+                Some("the mode says that it only looks, but its facets say that it acts")
+            }
+            (Self::SafeWrite, Mutates::Irreversible) => {
+                Some("the mode says that its changes are bounded, but its facets say otherwise")
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Category {
     /// Returns what is contradictory about declaring this category beside these facets, if
     /// anything is. A contradiction is reported, never silently repaired.
@@ -409,7 +439,7 @@ mod tests {
         assert!(serde_json::from_str::<Mode>("\"other\"").is_err());
     }
 
-    // S0-17, S0-18, S0-19, S0-20, S0-21: the treatments in code are those of the shared table.
+    // The treatments in code are those of the shared table.
     #[test]
     fn the_default_treatments_are_those_of_the_shared_table() {
         let table: serde_json::Value = serde_json::from_str(MODE_TABLE).unwrap();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::digest::Digest;
-use crate::json::{self, JsonError, JsonLimits};
+use crate::json::{self, DEPTH_MAX, JsonError, JsonLimits, Purpose};
 
 /// A JSON Schema document: its text as given, its value, its hash.
 #[derive(Clone)]
@@ -22,7 +22,8 @@ pub struct Schema {
 }
 
 /// How much schema is taken: deep enough for real ones, too shallow for bombs.
-const LIMITS: JsonLimits = JsonLimits { bytes_max: 1 << 20, depth_max: 64 };
+const LIMITS: JsonLimits =
+    JsonLimits { purpose: Purpose::ToKeep, bytes_max: 1 << 20, depth_max: DEPTH_MAX };
 
 impl Schema {
     /// Takes a schema as text and keeps that text.

@@ -153,6 +153,9 @@ fn check_relations(definition: &Definition, facets: &ResolvedFacets, report: &mu
             report("undo", "a window of 0 ms".into(), "give a person time to use it");
         }
     }
+    if let Some(found) = definition.mode.and_then(|mode| mode.contradiction(facets)) {
+        report("mode", found.to_owned(), "declare a mode that is at least as strict, or none");
+    }
     if let FsAccess::ReadOnly { roots } | FsAccess::ReadWrite { roots } = &facets.fs
         && let Some(root) = roots.iter().find(|root| !root.starts_with('/'))
     {
@@ -164,7 +167,8 @@ fn check_relations(definition: &Definition, facets: &ResolvedFacets, report: &mu
 mod tests {
     use super::*;
     use crate::tool::{
-        Facets, Gate, Injected, InjectedKind, Mutates, Precondition, Retry, Schema, ToolSpec, Undo,
+        Facets, Gate, Injected, InjectedKind, Mode, Mutates, Precondition, Retry, Schema, ToolSpec,
+        Undo,
     };
     use std::collections::BTreeMap;
 
@@ -226,9 +230,9 @@ mod tests {
         );
     }
 
-    // S3-5, S3-6, S3-7: hidden values never stand in the schema, whatever their kind.
+    // S3-5, S3-6: hidden values never stand in the schema, whatever their kind.
     #[test]
-    fn s3_5_s3_6_s3_7_an_injected_argument_in_the_schema_is_refused() {
+    fn s3_5_s3_6_an_injected_argument_in_the_schema_is_refused() {
         for kind in [
             InjectedKind::RunContext,
             InjectedKind::ThreadId,
@@ -294,6 +298,18 @@ mod tests {
         refused(gated, "preconditions", "no moment to check");
         let roots = FsAccess::ReadWrite { roots: vec!["work".into()] };
         refused(|d| d.facets.fs = Some(roots), "facets", "`work` is not absolute");
+    }
+
+    #[test]
+    fn a_mode_cannot_be_laxer_than_the_facets() {
+        let with = |mode, mutates| {
+            move |d: &mut Definition| (d.mode, d.facets.mutates) = (Some(mode), Some(mutates))
+        };
+        refused(with(Mode::Read, Mutates::Irreversible), "mode", "only looks");
+        refused(with(Mode::External, Mutates::Bounded), "mode", "only looks");
+        refused(with(Mode::SafeWrite, Mutates::Irreversible), "mode", "bounded");
+        let strict = Definition { mode: Some(Mode::Local), ..definition() };
+        assert!(ToolSpec::new(strict).is_ok());
     }
 
     #[test]

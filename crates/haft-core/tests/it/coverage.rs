@@ -19,7 +19,7 @@ use haft_core::session::{
     Driver, Ended, Expired, Fit, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
     ModelAnswered, ModelFailed, Opened, Phase, Preview, Previewed, Reconfigured, Resolution,
     RetryDue, Returned, Settlement, State, Stopping, SuspensionKind, ToolChange, ToolChanged,
-    Verification, Verified,
+    TurnAsked, Verification, Verified,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -144,6 +144,7 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
         ("grant revoked", Input::GrantRevoked(revoked)),
         ("interrupted", Input::Interrupted(Interrupted { by: ann(), note: None })),
         ("ended", Input::Ended(Ended { by: ann(), note: None })),
+        ("turn asked", Input::TurnAsked(TurnAsked { by: ann() })),
         ("revived", Input::Revived),
         ("woken", Input::Woken),
     ]
@@ -238,18 +239,19 @@ fn variant(input: &Input) -> &'static str {
         Input::Granted(_) => "granted",
         Input::GrantRevoked(_) => "grant revoked",
         Input::Ended(_) => "ended",
+        Input::TurnAsked(_) => "turn asked",
         Input::Revived => "revived",
         Input::Woken => "woken",
     }
 }
 
-const VARIANTS: usize = 21;
+const VARIANTS: usize = 22;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {
     match phase {
         Phase::Proposed => "proposed",
-        Phase::Previewing => "previewing",
+        Phase::Previewing { .. } => "previewing",
         Phase::Waiting(wait) => match wait.kind {
             SuspensionKind::Approval => "waiting for approval",
             SuspensionKind::Elicitation => "waiting for elicitation",

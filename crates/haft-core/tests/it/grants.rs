@@ -119,7 +119,7 @@ fn a_grant_given_while_a_preview_is_made_applies_once_it_is_shown() {
     let call = world.propose(&edit, &json!({}));
     let grant = grant_for(&mut world, &edit);
     world.input(Input::Granted(Granted { grant })).unwrap();
-    assert!(matches!(world.phase(call), Phase::Previewing));
+    assert!(matches!(world.phase(call), Phase::Previewing { .. }));
     let preview = haft_core::session::Preview {
         fingerprint: haft_core::Digest::ZERO,
         targets: vec![],

@@ -2,12 +2,15 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
+mod corpus;
 mod coverage;
 mod doubt;
 mod golden;
 mod grants;
+mod hardening;
 mod journal;
 mod lifecycle;
+mod liveness;
 mod properties;
 mod stopping;
 mod suspension;

@@ -114,7 +114,7 @@ fn s4_5_a_persons_answer_is_the_result() {
     assert!(world.effects.is_empty());
 }
 
-// S4-6, S2-14: run at the client, returned through resolve.
+// S4-6: run at the client, returned through resolve.
 #[test]
 fn s4_6_a_client_call_returns_through_resolve() {
     let mut world = World::caller();
@@ -417,9 +417,9 @@ fn a_call_whose_tool_changed_is_asked_again_or_closed_with_a_reason() {
     assert_eq!(gone.unwrap_err().code(), "stale");
 }
 
-// S4-16, S4-18: what is persisted as pending is exactly what waits outside.
+// S4-18: what is persisted as pending is exactly what waits outside.
 #[test]
-fn s4_16_s4_18_running_and_waiting_calls_are_told_apart() {
+fn s4_18_running_and_waiting_calls_are_told_apart() {
     let mut world = World::model();
     world.say("go").unwrap();
     let calls = world.answer(&[&crate::world::read(), &charge(), &question()]);

@@ -288,7 +288,7 @@ pub(crate) fn mutating(name: &str, change: impl FnOnce(&mut Definition)) -> Tool
 }
 
 pub(crate) fn read() -> ToolSpec {
-    tool("get_weather", |_| {})
+    tool("get_weather", |definition| definition.facets.mutates = Some(Mutates::None))
 }
 
 /// Changes something, is not idempotent, asks nobody.

@@ -3,7 +3,8 @@
 use super::Draft;
 use super::resolve::not_known;
 use crate::id::CallId;
-use crate::outcome::LoopEffect;
+use crate::name::ToolName;
+use crate::outcome::{ErrorClass, Failure, LoopEffect};
 use crate::session::admission::Basis;
 use crate::session::config::Driver;
 use crate::session::effect::Effect;
@@ -11,7 +12,7 @@ use crate::session::event::{Event, TurnEnding};
 use crate::session::refusal::Refusal;
 use crate::session::state::{Activity, Call, Open, Phase, State, Stopping};
 use crate::time::Timestamp;
-use crate::tool::Concurrency;
+use crate::tool::{Concurrency, Executor};
 
 impl Draft {
     pub(super) fn advance(&mut self) -> Result<(), Refusal> {
@@ -36,6 +37,9 @@ impl Draft {
     fn start(&mut self, id: CallId) -> Result<(), Refusal> {
         let call = self.call(id)?;
         let Phase::Ready { permit, cause, .. } = &call.phase else { return Ok(()) };
+        if let Some(failure) = self.no_longer_exposed(&call.contract.tool)? {
+            return self.fail(id, failure);
+        }
         let (attempt, digest, cause) = (call.attempts + 1, permit.digest, *cause);
         let fingerprint = match permit.basis {
             Basis::Approval { fingerprint, .. } => fingerprint,
@@ -44,6 +48,13 @@ impl Draft {
         self.emit(Event::CallStarted { call: id, attempt, digest, cause })?;
         self.effects.push(Effect::Execute { call: id, attempt, digest, fingerprint });
         Ok(())
+    }
+
+    /// A tool that the session has lost meanwhile does not run, whoever had permitted it.
+    pub(super) fn no_longer_exposed(&self, tool: &ToolName) -> Result<Option<Failure>, Refusal> {
+        let permitted = self.require_open()?.config.exposure.permits(tool);
+        let message = "not permitted: the session may not use this tool any more";
+        Ok((!permitted).then(|| Failure::new(ErrorClass::Policy, message)))
     }
 
     /// Ends the turn when every call has its outcome. Calls at the provider do not hold it up:
@@ -56,10 +67,7 @@ impl Draft {
         }
         let turn = open.turn;
         let Some(ending) = ending(open, self.events.as_slice()) else {
-            let messages = open.inbox.clone();
-            self.emit(Event::TurnStarted { turn: turn + 1, messages })?;
-            self.effects.push(Effect::RunModel { turn: turn + 1, attempt: 1 });
-            return Ok(());
+            return self.start_turn();
         };
         for call in self.calls_where(|call| call.phase.is_open()) {
             self.fail(call, not_known("the run ended before the provider told"))?;
@@ -73,7 +81,13 @@ impl Draft {
         if !waiting || open.activity != Activity::Idle || open.stopping != Stopping::No {
             return Ok(());
         }
-        let (turn, messages) = (open.turn + 1, open.inbox.clone());
+        self.start_turn()
+    }
+
+    /// Asks the model, with whatever has been said meanwhile.
+    pub(super) fn start_turn(&mut self) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        let (turn, messages) = (open.turn.saturating_add(1), open.inbox.clone());
         self.emit(Event::TurnStarted { turn, messages })?;
         self.effects.push(Effect::RunModel { turn, attempt: 1 });
         Ok(())
@@ -126,8 +140,7 @@ fn ending(open: &Open, events: &[Event]) -> Option<TurnEnding> {
     if open.config.driver == Driver::Caller {
         return Some(TurnEnding::Settled);
     }
-    let said_its_last_word = open.calls().next().is_none() && !rejected_any(events);
-    if said_its_last_word {
+    if !has_something_to_hear(open, events) {
         return Some(TurnEnding::Completed);
     }
     let limits = &open.config.limits;
@@ -140,8 +153,13 @@ fn ending(open: &Open, events: &[Event]) -> Option<TurnEnding> {
     None
 }
 
-/// Rejected calls are not kept in the state, but the model must hear of them. A turn without
-/// any kept call closes within the very decision that answered it, so they are among its events.
-fn rejected_any(events: &[Event]) -> bool {
-    events.iter().any(|event| matches!(event, Event::CallRejected { .. }))
+/// Returns whether the turn gave something that the model has not heard. What its provider ran
+/// it knows, unless the result is still to come. Rejected calls are not kept in the state; a turn
+/// without any kept call closes within the very decision that answered it, so they are among its
+/// events.
+fn has_something_to_hear(open: &Open, events: &[Event]) -> bool {
+    let unheard =
+        |call: &Call| call.contract.executor != Executor::Provider || call.phase.is_open();
+    open.calls().any(unheard)
+        || events.iter().any(|event| matches!(event, Event::CallRejected { .. }))
 }

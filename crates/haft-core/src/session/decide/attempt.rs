@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Draft;
 use crate::id::CallId;
+use crate::json::DEPTH_MAX;
 use crate::outcome::{
     CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance, Trust,
 };
@@ -22,10 +23,10 @@ use crate::tool::{Contract, Executor, Ownership};
 impl Draft {
     pub(super) fn take_preview(&mut self, previewed: Previewed) -> Result<(), Refusal> {
         let call = self.call(previewed.call)?;
-        if call.phase != Phase::Previewing {
+        let Phase::Previewing { reason } = call.phase else {
             return Err(Refusal::Stale(Stale::OtherAttempt));
-        }
-        let (kind, reason) = (SuspensionKind::Approval, SuspendReason::Asked);
+        };
+        let kind = SuspensionKind::Approval;
         self.suspend(previewed.call, kind, reason, Some(previewed.preview))?;
         self.apply_grants()
     }
@@ -34,11 +35,13 @@ impl Draft {
         let call = self.call(ended.call)?;
         let current = match &call.phase {
             Phase::Running { attempt, .. } | Phase::Cancelling { attempt, .. } => Some(*attempt),
+            // The process was not dead but slow: its word settles the doubt better than a guess.
+            Phase::Waiting(wait) if wait.kind == SuspensionKind::Settlement => Some(call.attempts),
             Phase::Settled { at, .. } => {
                 return Err(Refusal::Stale(Stale::Finished { at: *at }));
             }
             Phase::Proposed
-            | Phase::Previewing
+            | Phase::Previewing { .. }
             | Phase::Waiting(_)
             | Phase::Ready { .. }
             | Phase::Verifying { .. }
@@ -49,7 +52,7 @@ impl Draft {
         }
         match ended.report {
             AttemptReport::Returned(returned) => {
-                self.take_return(ended.call, ended.attempt, returned)
+                self.take_return(ended.call, ended.attempt, bounded(returned))
             }
             AttemptReport::WorldMoved { preview } => self.ask_again(ended.call, preview),
         }
@@ -98,7 +101,7 @@ impl Draft {
             Phase::Ready { .. } => Ok(()),
             Phase::Settled { at, .. } => Err(Refusal::Stale(Stale::Finished { at: *at })),
             Phase::Proposed
-            | Phase::Previewing
+            | Phase::Previewing { .. }
             | Phase::Waiting(_)
             | Phase::Running { .. }
             | Phase::Verifying { .. }
@@ -124,7 +127,7 @@ impl Draft {
         self.emit(Event::CallVerified { call: id, attempt, finding })?;
         match verdict {
             Verification::Applied(output) => {
-                self.finish(id, Returned::from(CallResult::Ok(output)), None)
+                self.finish(id, bounded(Returned::from(CallResult::Ok(output))), None)
             }
             Verification::Absent => Ok(()),
             Verification::Unknown => {
@@ -164,8 +167,22 @@ fn started_at(call: &Call, now: Timestamp) -> Timestamp {
         | Phase::Cancelling { started_at, .. } => *started_at,
         Phase::AtProvider { since } => *since,
         Phase::Waiting(suspension) => suspension.since,
-        Phase::Proposed | Phase::Previewing | Phase::Ready { .. } | Phase::Settled { .. } => now,
+        Phase::Proposed
+        | Phase::Previewing { .. }
+        | Phase::Ready { .. }
+        | Phase::Settled { .. } => now,
     }
+}
+
+/// What is nested too deeply could be written to the log and never read back, so it is not kept.
+pub(super) fn bounded(returned: Returned) -> Returned {
+    if returned.is_deeper_than(DEPTH_MAX) {
+        let message = format!(
+            "it ran, but its result is nested deeper than {DEPTH_MAX} levels and was not kept"
+        );
+        return Returned::from(CallResult::Err(Failure::new(ErrorClass::ToolError, message)));
+    }
+    returned
 }
 
 /// Only our own code is taken at its word (document 004's security rule).

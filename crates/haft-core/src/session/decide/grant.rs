@@ -2,8 +2,11 @@
 
 use super::Draft;
 use super::session::refuse_agent;
+use crate::id::GrantId;
 use crate::permission::StandingGrant;
-use crate::session::event::Event;
+use crate::session::admission::Basis;
+use crate::session::effect::Reply;
+use crate::session::event::{Event, StartCause};
 use crate::session::input::GrantRevoked;
 use crate::session::refusal::Refusal;
 use crate::session::state::{Call, Phase};
@@ -12,7 +15,11 @@ use crate::tool::Gate;
 
 impl Draft {
     pub(super) fn take_grant(&mut self, grant: StandingGrant) -> Result<(), Refusal> {
-        self.require_open()?;
+        let open = self.require_open()?;
+        if open.grants().iter().any(|held| held.id == grant.id) {
+            self.reply = Reply::AlreadyRecorded;
+            return Ok(());
+        }
         self.require_grantable(&grant)?;
         self.add_grant(grant)
     }
@@ -29,6 +36,9 @@ impl Draft {
 
     /// Adds the grant, then lets it settle the calls that wait and that it covers.
     pub(super) fn add_grant(&mut self, grant: StandingGrant) -> Result<(), Refusal> {
+        if self.require_open()?.grants().iter().any(|held| held.id == grant.id) {
+            return Ok(());
+        }
         self.emit(Event::GrantAdded { grant })?;
         self.apply_grants()
     }
@@ -56,7 +66,29 @@ impl Draft {
             return Err(Refusal::UnknownGrant);
         }
         refuse_agent(&revoked.by, "take a permission back")?;
-        self.emit(Event::GrantRevoked { grant: revoked.grant, by: revoked.by })
+        self.emit(Event::GrantRevoked { grant: revoked.grant, by: revoked.by })?;
+        for call in self.calls_where(|call| is_ready_by(call, revoked.grant)) {
+            self.ask(call, SuspendReason::Asked)?;
+        }
+        Ok(())
+    }
+}
+
+/// A call that a grant lets run and that has not started.
+fn is_ready_by(call: &Call, grant: GrantId) -> bool {
+    match &call.phase {
+        Phase::Ready { permit, cause: StartCause::First, .. } => {
+            matches!(permit.basis, Basis::Grant(used) if used.grant == grant)
+        }
+        Phase::Ready { .. }
+        | Phase::Proposed
+        | Phase::Previewing { .. }
+        | Phase::Waiting(_)
+        | Phase::Running { .. }
+        | Phase::Verifying { .. }
+        | Phase::Cancelling { .. }
+        | Phase::AtProvider { .. }
+        | Phase::Settled { .. } => false,
     }
 }
 
@@ -69,7 +101,7 @@ fn waits_for_a_yes(call: &Call) -> bool {
                 && call.contract.gate != Gate::AskAlways
         }
         Phase::Proposed
-        | Phase::Previewing
+        | Phase::Previewing { .. }
         | Phase::Ready { .. }
         | Phase::Running { .. }
         | Phase::Verifying { .. }

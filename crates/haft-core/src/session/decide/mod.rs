@@ -43,6 +43,9 @@ pub fn decide(state: &State, now: Timestamp, input: Input) -> Result<Decision, R
 ///
 /// As [`decide`], and [`Refusal::NeedsOwner`] for an input that only the owner can act upon.
 pub fn accept(state: &State, now: Timestamp, input: Input) -> Result<Decision, Refusal> {
+    if !input.is_for_anyone() {
+        return Err(Refusal::NeedsOwner);
+    }
     let mut draft = Draft::new(state, now);
     draft.take(input)?;
     if !draft.effects.is_empty() {
@@ -98,6 +101,7 @@ impl Draft {
             Input::Granted(granted) => self.take_grant(granted.grant),
             Input::GrantRevoked(revoked) => self.revoke_grant(revoked),
             Input::Ended(ended) => self.end_session(ended),
+            Input::TurnAsked(asked) => self.ask_model_again(&asked),
             Input::Revived => self.recover(),
             Input::Woken => self.require_open().map(|_| ()),
         }

@@ -1,7 +1,11 @@
 //! The model's answers.
 
+use serde_json::Value;
+
 use super::Draft;
+use super::attempt::bounded;
 use crate::id::{CallId, ProviderCallId};
+use crate::json::{self, DEPTH_MAX};
 use crate::outcome::{CallResult, ErrorClass, Failure};
 use crate::session::event::{Event, TurnEnding};
 use crate::session::input::{ModelAnswered, ModelFailed, ProviderResult, Returned};
@@ -56,7 +60,11 @@ impl Draft {
 
     fn take_provider_result(&mut self, given: ProviderResult) -> Result<(), Refusal> {
         match self.provider_call(&given.provider_id) {
-            Some(call) => self.finish(call, Returned::from(given.result), given.meta),
+            Some(call) => {
+                let deep = |meta: &Value| json::is_deeper_than(meta, DEPTH_MAX);
+                let meta = given.meta.filter(|meta| !deep(meta));
+                self.finish(call, bounded(Returned::from(given.result)), meta)
+            }
             None => self.emit(Event::ProviderResultIgnored { provider_id: given.provider_id }),
         }
     }

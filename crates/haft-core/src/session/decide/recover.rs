@@ -6,23 +6,37 @@
 
 use super::Draft;
 use super::resolve::not_known;
+use crate::digest::Digest;
 use crate::id::CallId;
 use crate::outcome::{ErrorClass, Failure};
 use crate::session::effect::Effect;
 use crate::session::event::{Event, RecoveryPlan};
+use crate::session::input::ModelFailed;
 use crate::session::refusal::Refusal;
 use crate::session::state::{Activity, Phase, Stopping};
-use crate::session::suspension::{SuspendReason, SuspensionKind};
+use crate::session::suspension::{Preview, SuspendReason, SuspensionKind};
 use crate::tool::Recovery;
 
 /// A call that keeps killing its process is not run for ever.
 const RECOVERIES_MAX: u32 = 3;
+
+/// Nor is a model asked for ever whose answer does.
+const TURN_ATTEMPTS_MAX: u32 = 5;
 
 impl Draft {
     pub(super) fn recover(&mut self) -> Result<(), Refusal> {
         let open = self.require_open()?;
         if let Activity::Thinking { attempt } = open.activity {
             let (turn, attempt) = (open.turn, attempt + 1);
+            if attempt > TURN_ATTEMPTS_MAX {
+                let message = "asking the model ended its process every time";
+                let failure = Failure::new(ErrorClass::Internal, message);
+                return self.take_model_failure(ModelFailed {
+                    turn,
+                    attempt: attempt - 1,
+                    failure,
+                });
+            }
             self.emit(Event::TurnRetried { turn, attempt })?;
             self.effects.push(Effect::RunModel { turn, attempt });
         }
@@ -38,14 +52,8 @@ impl Draft {
             Phase::Cancelling { .. } => {
                 self.fail(id, not_known("its process ended while it was being stopped"))
             }
-            Phase::Verifying { attempt, .. } => {
-                self.effects.push(Effect::Verify { call: id, attempt });
-                Ok(())
-            }
-            Phase::Previewing => {
-                self.effects.push(Effect::Preview { call: id });
-                Ok(())
-            }
+            Phase::Verifying { attempt, .. } => self.recover_attempt(id, attempt),
+            Phase::Previewing { reason } => self.recover_preview(id, reason),
             Phase::Ready { due: Some(due), .. } if due > self.now => {
                 self.effects.push(Effect::ScheduleRetry { call: id, due });
                 Ok(())
@@ -56,6 +64,17 @@ impl Draft {
             | Phase::AtProvider { .. }
             | Phase::Settled { .. } => Ok(()),
         }
+    }
+
+    fn recover_preview(&mut self, id: CallId, reason: SuspendReason) -> Result<(), Refusal> {
+        if self.call(id)?.recoveries < RECOVERIES_MAX {
+            self.effects.push(Effect::Preview { call: id });
+            return self.emit(Event::CallPreviewing { call: id, reason });
+        }
+        let trouble = Some("making the preview ended its process every time".to_owned());
+        let preview =
+            Preview { fingerprint: Digest::ZERO, targets: Vec::new(), diff: None, trouble };
+        self.suspend(id, SuspensionKind::Approval, reason, Some(preview))
     }
 
     fn recover_attempt(&mut self, id: CallId, attempt: u32) -> Result<(), Refusal> {

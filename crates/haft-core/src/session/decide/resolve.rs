@@ -5,15 +5,15 @@ use super::attempt::said_to_have_happened;
 use super::session::refuse_agent;
 use crate::actor::Actor;
 use crate::id::{CallId, ResolutionId};
-use crate::outcome::{CallResult, ErrorClass, Failure};
+use crate::json::DEPTH_MAX;
+use crate::outcome::{CallResult, Directives, ErrorClass, Failure};
 use crate::permission::{Report, Verdict};
 use crate::session::effect::Reply;
 use crate::session::event::Event;
-use crate::session::input::{
-    ClientGone, Edit, Expired, Fit, PolicyFacts, Resolution, Resolved, Returned, Settlement,
-};
+use crate::session::input::{ClientGone, Expired, PolicyFacts, Returned, is_deeper};
 use crate::session::refusal::{Refusal, Stale};
-use crate::session::state::{Call, Phase};
+use crate::session::resolution::{Edit, Fit, Resolution, Resolved, Settlement};
+use crate::session::state::{Call, DecidedBy, Phase};
 use crate::session::suspension::Suspension;
 use crate::session::suspension::{Decided, SuspensionKind};
 use crate::time::Timestamp;
@@ -28,13 +28,13 @@ struct Resolver {
 impl Draft {
     pub(super) fn take_resolution(&mut self, resolved: Resolved) -> Result<(), Refusal> {
         let Resolved { id, call, round, by, resolution, policy } = resolved;
-        let found = self.call(call)?;
-        let recorded = found.decided.as_ref().and_then(|decided| decided.resolution);
-        if recorded == Some(id) {
+        let (decided, found) = self.known(call)?;
+        let same = |d: &DecidedBy| d.resolution == Some(id) && resolution.is_recorded_as(d.kind);
+        if decided.iter().any(same) {
             self.reply = Reply::AlreadyRecorded;
             return Ok(());
         }
-        let suspension = awaited(found, self.now)?;
+        let suspension = awaited(found.map_err(Refusal::Stale)?, self.now)?;
         if let Some(seen) = round.filter(|round| *round != suspension.round) {
             return Err(Refusal::Stale(Stale::OtherRound { seen, current: suspension.round }));
         }
@@ -52,17 +52,32 @@ impl Draft {
             Resolution::Deny { note } => self.deny(&resolver, note),
             Resolution::Answer { output, fit } => {
                 require_fit(fit)?;
+                require_shallow(&CallResult::Ok(output.clone()))?;
                 self.decided(&resolver, Decided::Answer { output: output.clone() })?;
                 self.finish(call, Returned::from(CallResult::Ok(output)), None)
             }
             Resolution::Result { result, directives, fit } => {
                 require_fit(fit)?;
+                require_shallow(&result)?;
+                let directives = unprivileged(directives);
                 let returned = Returned { directives: directives.clone(), ..result.clone().into() };
                 self.decided(&resolver, Decided::Result { result, directives })?;
                 self.finish(call, returned, None)
             }
             Resolution::Settle(settlement) => self.settle(&resolver, &policy, settlement),
         }
+    }
+
+    /// Returns what has been decided about a call, and the call itself if it is in the turn.
+    fn known(&self, id: CallId) -> Result<(&[DecidedBy], Result<&Call, Stale>), Refusal> {
+        let open = self.require_open()?;
+        if let Some(call) = open.call(id) {
+            return Ok((&call.decided, Ok(call)));
+        }
+        let recent = open.recent.iter().find(|call| call.id == id);
+        let recent = recent.ok_or(Refusal::Stale(Stale::Unknown))?;
+        let stale = stale_by(&recent.decided).unwrap_or(Stale::Finished { at: recent.at });
+        Ok((&recent.decided, Err(stale)))
     }
 
     fn approve(
@@ -75,6 +90,9 @@ impl Draft {
         let arguments = match edit {
             Some(Edit { arguments, fit }) => {
                 require_fit(fit)?;
+                if arguments.is_deeper_than(DEPTH_MAX) {
+                    return Err(too_deep());
+                }
                 Some(arguments)
             }
             None => None,
@@ -103,13 +121,23 @@ impl Draft {
     ) -> Result<(), Refusal> {
         match settlement {
             Settlement::Happened { output } => {
+                if let Some(output) = &output {
+                    require_shallow(&CallResult::Ok(output.clone()))?;
+                }
                 self.decided(resolver, Decided::Happened { output: output.clone() })?;
                 let output = output.unwrap_or_else(said_to_have_happened);
                 self.finish(resolver.call, Returned::from(CallResult::Ok(output)), None)
             }
             Settlement::RunAgain => {
+                if let Some(why) = &self.call(resolver.call)?.barred {
+                    let message = format!("it cannot be run again: {why}");
+                    return Err(Refusal::Misfit { message });
+                }
                 self.decided(resolver, Decided::RunAgain)?;
-                forbidden(policy).map_or(Ok(()), |failure| self.fail(resolver.call, failure))
+                match forbidden(policy) {
+                    Some(failure) => self.fail(resolver.call, failure),
+                    None => self.hand_out(resolver.call),
+                }
             }
             Settlement::GiveUp => {
                 self.decided(resolver, Decided::GiveUp)?;
@@ -164,17 +192,31 @@ impl Draft {
     }
 }
 
+/// What comes from outside decides nothing about the run (document 004's security rule).
+fn unprivileged(directives: Directives) -> Directives {
+    Directives { terminal: None, needs_followup: None, ..directives }
+}
+
+fn require_shallow(result: &CallResult) -> Result<(), Refusal> {
+    if is_deeper(result, DEPTH_MAX) { Err(too_deep()) } else { Ok(()) }
+}
+
+fn too_deep() -> Refusal {
+    Refusal::Misfit { message: format!("expected at most {DEPTH_MAX} levels of nesting") }
+}
+
+fn stale_by(decided: &[DecidedBy]) -> Option<Stale> {
+    let DecidedBy { by, kind, at, .. } = decided.last()?;
+    Some(Stale::Decided { by: by.clone(), decision: *kind, at: *at })
+}
+
 fn waiting(call: &Call) -> Result<&Suspension, Refusal> {
-    let decided = call.decided.as_ref().map(|decided| Stale::Decided {
-        by: decided.by.clone(),
-        decision: decided.kind,
-        at: decided.at,
-    });
+    let decided = stale_by(&call.decided);
     match &call.phase {
         Phase::Waiting(suspension) => Ok(suspension),
         Phase::Settled { at, .. } => Err(decided.unwrap_or(Stale::Finished { at: *at })),
         Phase::Proposed
-        | Phase::Previewing
+        | Phase::Previewing { .. }
         | Phase::Ready { .. }
         | Phase::Running { .. }
         | Phase::Verifying { .. }

@@ -7,7 +7,7 @@ use crate::actor::{Actor, ActorKind};
 use crate::session::config::{Driver, MessageRule};
 use crate::session::effect::Reply;
 use crate::session::event::{Event, InterruptCause};
-use crate::session::input::{MessageArrived, Opened, Reconfigured};
+use crate::session::input::{MessageArrived, Opened, Reconfigured, TurnAsked};
 use crate::session::refusal::Refusal;
 use crate::session::state::{Activity, State, Stopping};
 
@@ -41,6 +41,18 @@ impl Draft {
         self.emit(Event::SessionReconfigured { config, by: reconfigured.by })
     }
 
+    pub(super) fn ask_model_again(&mut self, asked: &TurnAsked) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        if open.config.driver != Driver::Model {
+            return Err(Refusal::WrongDriver { expected: "a model", found: "its caller" });
+        }
+        if open.activity != Activity::Idle || open.turn == 0 {
+            return Err(Refusal::Busy);
+        }
+        refuse_agent(&asked.by, "have itself asked again")?;
+        self.start_turn()
+    }
+
     pub(super) fn take_message(&mut self, arrived: MessageArrived) -> Result<(), Refusal> {
         let open = self.require_open()?;
         if open.config.driver != Driver::Model {
@@ -48,6 +60,10 @@ impl Draft {
         }
         if open.stopping == Stopping::Session {
             return Err(Refusal::Ended);
+        }
+        if open.heard.contains(&arrived.message) {
+            self.reply = Reply::AlreadyRecorded;
+            return Ok(());
         }
         let busy = open.activity != Activity::Idle;
         let steer = match open.config.on_message {

@@ -7,16 +7,17 @@ use crate::actor::Actor;
 use crate::id::CallId;
 use crate::outcome::{ErrorClass, Failure};
 use crate::session::effect::Effect;
-use crate::session::event::{Event, InterruptCause, TurnEnding};
+use crate::session::event::{Event, InterruptCause, StartCause, TurnEnding};
 use crate::session::input::{CallCancelled, Ended, Interrupted};
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Activity, Phase, Stopping};
 use crate::session::suspension::SuspensionKind;
-use crate::tool::InterruptBehavior;
+use crate::tool::{InterruptBehavior, Mutates};
 
 impl Draft {
     pub(super) fn interrupt(&mut self, interrupted: Interrupted) -> Result<(), Refusal> {
         self.require_open()?;
+        refuse_agent(&interrupted.by, "interrupt itself")?;
         self.stop_turn(interrupted.by, interrupted.note, InterruptCause::Asked)
     }
 
@@ -45,6 +46,7 @@ impl Draft {
     }
 
     pub(super) fn cancel_call(&mut self, cancelled: &CallCancelled) -> Result<(), Refusal> {
+        refuse_agent(&cancelled.by, "cancel a call")?;
         let call = self.call(cancelled.call)?;
         if let Phase::Settled { at, .. } = &call.phase {
             return Err(Refusal::Stale(Stale::Finished { at: *at }));
@@ -97,8 +99,13 @@ impl Draft {
             Phase::Verifying { .. } => {
                 self.fail(id, not_known("it was stopped before that was found out"))
             }
+            Phase::Ready { cause: StartCause::Retry | StartCause::Recovery, .. }
+                if call.contract.mutates != Mutates::None =>
+            {
+                self.fail(id, not_known("an earlier attempt may have; it was not tried again"))
+            }
             Phase::Proposed
-            | Phase::Previewing
+            | Phase::Previewing { .. }
             | Phase::Waiting(_)
             | Phase::Ready { .. }
             | Phase::AtProvider { .. } => {

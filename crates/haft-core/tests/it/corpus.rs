@@ -1,0 +1,78 @@
+//! Public suites, where they lie beside the checkout (`../shared`); left out where they do not.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "reads the corpora; the ban is for the crate itself"
+)]
+
+use haft_core::json::{JsonErrorKind, JsonLimits, parse};
+use serde_json::Value;
+
+fn suite(name: &str) -> Option<String> {
+    let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let path = format!("{root}/../../../shared/{name}");
+    let text = std::fs::read_to_string(&path);
+    if text.is_err() {
+        println!("left out: {path} is not there");
+    }
+    text.ok()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for letter in text.bytes() {
+        let digit = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => continue,
+        };
+        (bits, count) = (bits << 6 | u32::from(digit), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+            bits &= (1 << count) - 1;
+        }
+    }
+    bytes
+}
+
+/// Valid JSON that is refused on purpose, because readers differ about it.
+fn is_refused_on_purpose(kind: &JsonErrorKind) -> bool {
+    matches!(
+        kind,
+        JsonErrorKind::DuplicateKey { .. }
+            | JsonErrorKind::Number { .. }
+            | JsonErrorKind::Character { .. }
+    )
+}
+
+#[test]
+fn the_json_parsing_suite_is_read_as_it_says() {
+    let Some(suite) = suite("corpora/json/parsing_suite.jsonl") else { return };
+    let mut n_refused_on_purpose = 0;
+    for line in suite.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let name = case["name"].as_str().unwrap();
+        let bytes = base64(case["base64"].as_str().unwrap_or_default());
+        match (case["expect"].as_str(), parse(&bytes, JsonLimits::default())) {
+            (Some("accept"), Err(error)) => {
+                assert!(is_refused_on_purpose(error.kind()), "{name}: {error}");
+                n_refused_on_purpose += 1;
+            }
+            (Some("reject"), Ok(value)) => panic!("{name} was read as {value}"),
+            _ => {}
+        }
+        for cut in 0..bytes.len().min(200) {
+            assert!(parse(&bytes[..cut], JsonLimits::default()).is_ok() || cut < bytes.len());
+        }
+    }
+    println!(
+        "{} cases, {n_refused_on_purpose} valid ones refused on purpose",
+        suite.lines().count()
+    );
+}
