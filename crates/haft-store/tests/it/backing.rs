@@ -1,0 +1,86 @@
+//! What a case runs on: an empty store that can be opened again, as after a restart, and reached
+//! behind the store's back.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use haft_store::Store;
+
+/// A directory that goes away with the test.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("haft-store-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.0.join("haft.db")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Left behind in the temporary directory at worst.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// One of the two databases, empty.
+pub(crate) enum Backing {
+    Sqlite(Directory),
+}
+
+impl Backing {
+    pub(crate) async fn open(&self) -> Store {
+        match self {
+            Self::Sqlite(directory) => Store::open_sqlite(directory.path()).unwrap(),
+        }
+    }
+
+    /// Another node's view of an open store: a connection of its own where there can be one.
+    pub(crate) async fn beside(&self, store: &Store) -> Store {
+        match self {
+            Self::Sqlite(_) => store.clone(),
+        }
+    }
+
+    /// Changes something behind the store's back.
+    pub(crate) async fn tamper(&self, sql: &str) {
+        match self {
+            Self::Sqlite(directory) => tamper_sqlite(directory, sql),
+        }
+    }
+
+    /// Changes the content of every blob.
+    pub(crate) async fn tamper_blobs(&self) {
+        match self {
+            Self::Sqlite(_) => self.tamper("UPDATE blobs SET body = CAST('jello' AS BLOB)").await,
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "goes around the store on purpose")]
+pub(crate) fn tamper_sqlite(directory: &Directory, sql: &str) {
+    let connection = rusqlite::Connection::open(directory.database()).unwrap();
+    connection.execute_batch(sql).unwrap();
+}
+
+/// Runs a case on an empty store of each kind.
+pub(crate) fn on_every_store(case: impl AsyncFn(Backing)) {
+    let runtime = runtime();
+    runtime.block_on(case(Backing::Sqlite(Directory::new())));
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
