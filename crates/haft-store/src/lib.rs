@@ -16,6 +16,7 @@ mod error;
 mod key;
 mod name;
 mod page;
+mod postgres;
 mod rows;
 mod session;
 mod sqlite;

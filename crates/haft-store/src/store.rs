@@ -19,6 +19,7 @@ use crate::content::{
 use crate::error::Error;
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
+use crate::postgres::Postgres;
 use crate::session::{
     AcquireError, Lease, ListedSession, Loaded, SessionFilter, StoredCall, VerifyError,
 };
@@ -39,6 +40,7 @@ pub struct Store {
 
 #[derive(Debug, Clone)]
 enum Backend {
+    Postgres(Arc<Postgres>),
     Sqlite(Arc<Sqlite>),
 }
 
@@ -46,6 +48,7 @@ enum Backend {
 macro_rules! on_backend {
     ($store:expr, $verb:ident($($argument:expr),*)) => {
         match &$store.backend {
+            Backend::Postgres(postgres) => postgres.$verb($($argument),*).await,
             Backend::Sqlite(sqlite) => sqlite.$verb($($argument),*).await,
         }
     };
@@ -60,6 +63,15 @@ impl Store {
     /// be written to.
     pub fn open_sqlite(directory: &Path) -> Result<Self, Error> {
         Ok(Self { backend: Backend::Sqlite(Arc::new(Sqlite::open(directory)?)) })
+    }
+
+    /// Connects to a PostgreSQL database and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer, or a newer Haft wrote it.
+    pub async fn connect_postgres(url: &str) -> Result<Self, Error> {
+        Ok(Self { backend: Backend::Postgres(Arc::new(Postgres::connect(url).await?)) })
     }
 
     /// Creates a session along with its first events.
@@ -296,6 +308,7 @@ impl Store {
     /// Returns hints that there may be wakes to claim.
     pub fn changes(&self) -> Changes {
         let hints = match &self.backend {
+            Backend::Postgres(postgres) => postgres.hints(),
             Backend::Sqlite(sqlite) => sqlite.hints(),
         };
         Changes { hints }

@@ -2,9 +2,13 @@
 //! behind the store's back.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use haft_store::Store;
+use tokio_postgres::NoTls;
+
+use crate::cluster::{self, Cluster};
 
 /// A directory that goes away with the test.
 pub(crate) struct Directory(PathBuf);
@@ -37,12 +41,44 @@ impl Drop for Directory {
 
 /// One of the two databases, empty.
 pub(crate) enum Backing {
+    Postgres(Schema),
     Sqlite(Directory),
+}
+
+/// A schema of its own in the shared cluster.
+pub(crate) struct Schema {
+    url: String,
+    _cluster: Option<Arc<Cluster>>,
+}
+
+impl Schema {
+    async fn new() -> Self {
+        let (base, cluster) = cluster::shared();
+        let name = format!("t{:032x}", crate::driver::fresh());
+        let schema = Self { url: base.clone(), _cluster: cluster };
+        schema.run(&format!("CREATE SCHEMA {name}")).await;
+        let separator = if base.contains('?') { '&' } else { '?' };
+        Self { url: format!("{base}{separator}options=-csearch_path%3D{name}"), ..schema }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "goes around the store on purpose")]
+    pub(crate) async fn run(&self, sql: &str) {
+        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        client.batch_execute(sql).await.unwrap();
+        drop(client);
+        connection.await.unwrap().unwrap();
+    }
 }
 
 impl Backing {
     pub(crate) async fn open(&self) -> Store {
         match self {
+            Self::Postgres(schema) => Store::connect_postgres(schema.url()).await.unwrap(),
             Self::Sqlite(directory) => Store::open_sqlite(directory.path()).unwrap(),
         }
     }
@@ -50,6 +86,7 @@ impl Backing {
     /// Another node's view of an open store: a connection of its own where there can be one.
     pub(crate) async fn beside(&self, store: &Store) -> Store {
         match self {
+            Self::Postgres(_) => self.open().await,
             Self::Sqlite(_) => store.clone(),
         }
     }
@@ -57,6 +94,7 @@ impl Backing {
     /// Changes something behind the store's back.
     pub(crate) async fn tamper(&self, sql: &str) {
         match self {
+            Self::Postgres(schema) => schema.run(sql).await,
             Self::Sqlite(directory) => tamper_sqlite(directory, sql),
         }
     }
@@ -64,6 +102,7 @@ impl Backing {
     /// Changes the content of every blob.
     pub(crate) async fn tamper_blobs(&self) {
         match self {
+            Self::Postgres(_) => self.tamper("UPDATE blobs SET body = 'jello'").await,
             Self::Sqlite(_) => self.tamper("UPDATE blobs SET body = CAST('jello' AS BLOB)").await,
         }
     }
@@ -76,9 +115,22 @@ pub(crate) fn tamper_sqlite(directory: &Directory, sql: &str) {
 }
 
 /// Runs a case on an empty store of each kind.
+#[expect(clippy::print_stdout, reason = "what a run leaves out is said aloud")]
 pub(crate) fn on_every_store(case: impl AsyncFn(Backing)) {
     let runtime = runtime();
     runtime.block_on(case(Backing::Sqlite(Directory::new())));
+    if cluster::is_left_out() {
+        println!("left out: PostgreSQL, because HAFT_TEST_FAST=1");
+        return;
+    }
+    runtime.block_on(async { case(Backing::Postgres(Schema::new().await)).await });
+}
+
+/// Runs a case that only PostgreSQL has.
+pub(crate) fn on_postgres(case: impl AsyncFn(Schema)) {
+    if !cluster::is_left_out() {
+        runtime().block_on(async { case(Schema::new().await).await });
+    }
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {

@@ -4,10 +4,12 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
 mod backing;
+mod cluster;
 mod content;
 mod driver;
 mod journal;
 mod lists;
+mod outage;
 mod ownership;
 mod races;
 mod sqlite_files;
