@@ -25,9 +25,8 @@ macro_rules! changes {
         impl $name {
             pub(super) const SQL: &'static str = $sql;
 
-            #[expect(clippy::too_many_arguments, reason = "one per column of the table")]
-            #[allow(clippy::allow_attributes, unfulfilled_lint_expectations, reason = "narrow tables")]
-            fn push(&mut self, $($column: $kind),*) {
+            fn push(&mut self, row: ($($kind,)*)) {
+                let ($($column,)*) = row;
                 $(self.$column.push($column);)*
             }
 
@@ -169,23 +168,23 @@ impl Batch {
         if prepared.opening.is_none() {
             let status = prepared.rows.status.map(SessionStatus::as_str);
             let hash = head.hash.as_bytes().to_vec();
-            self.heads.push(key(prepared.session), number(head.seq), hash, status, at);
+            self.heads.push((key(prepared.session), number(head.seq), hash, status, at));
         }
         for entry in &prepared.entries {
             let hash = entry.hash.as_bytes().to_vec();
             let (seq, format, body) =
                 (number(entry.seq), i64::from(entry.format), entry.body.clone());
-            self.events.push(key(prepared.session), seq, entry.at.ms(), format, hash, body);
+            self.events.push((key(prepared.session), seq, entry.at.ms(), format, hash, body));
         }
         if let Some(body) = &prepared.snapshot {
             let (seq, format) = (number(head.seq), i64::from(SNAPSHOT_FORMAT));
-            self.snapshots.push(key(prepared.session), seq, format, body.clone());
+            self.snapshots.push((key(prepared.session), seq, format, body.clone()));
         }
         for change in &prepared.rows.calls {
             self.add_call(prepared.session, at, change);
         }
         if prepared.wakes() {
-            self.wakes.push(key(prepared.session), number(head.seq));
+            self.wakes.push((key(prepared.session), number(head.seq)));
         }
     }
 
@@ -199,30 +198,30 @@ impl Batch {
             None => {}
             Some(WaitChange::Closed) => {
                 let (session, call) = both();
-                self.closed_waits.push(session, call);
+                self.closed_waits.push((session, call));
             }
             Some(WaitChange::Opened { round, kind, expires_at }) => {
                 let ((session, call), kind) = (both(), word(kind));
                 let round = i64::from(*round);
-                self.opened_waits.push(session, call, round, kind, expires_at.ms(), at);
+                self.opened_waits.push((session, call, round, kind, expires_at.ms(), at));
             }
         }
         match &change.retry {
             None => {}
             Some(RetryChange::Over) => {
                 let (session, call) = both();
-                self.over_timers.push(session, call);
+                self.over_timers.push((session, call));
             }
             Some(RetryChange::Due(due)) => {
                 let (session, call) = both();
-                self.due_timers.push(session, call, due.ms());
+                self.due_timers.push((session, call, due.ms()));
             }
         }
         match &change.asked_for {
             Some(tool) => {
-                self.new_calls.push(session, call, tool.clone(), stage, class, decided, at);
+                self.new_calls.push((session, call, tool.clone(), stage, class, decided, at));
             }
-            None => self.moved_calls.push(session, call, stage, class, decided, at),
+            None => self.moved_calls.push((session, call, stage, class, decided, at)),
         }
     }
 
