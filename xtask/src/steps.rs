@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
-use crate::{Verdict, tidy, transcript};
+use crate::{Verdict, postgres, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -30,7 +30,6 @@ struct Step {
 
 /// What must be on the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "no step needs more than the toolchain yet"))]
 enum Needs {
     Toolchain,
     /// Packages of the system or of a registry, such as a database or a browser.
@@ -54,6 +53,8 @@ enum Run {
     Nextest {
         otherwise: &'static [&'static str],
     },
+    /// Installs PostgreSQL where there is none; the tests start clusters of their own.
+    Postgres,
     Tidy,
     Transcripts,
 }
@@ -82,6 +83,13 @@ static STEPS: &[Step] = &[
             env: &[],
         },
         advice: "run `cargo clippy --workspace --all-targets` and follow it",
+    },
+    Step {
+        name: "postgresql",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Postgres,
+        advice: "install PostgreSQL by hand, or leave it out with `cargo xtask test fast`",
     },
     Step {
         name: "tests",
@@ -131,7 +139,7 @@ pub(crate) fn run(root: &Path, scope: Scope) -> anyhow::Result<Verdict> {
     for step in STEPS.iter().filter(|step| step.is_in(scope) && step.applies_to(&members)) {
         println!("{}: running", step.name);
         let started = Instant::now();
-        let verdict = step.run.perform(root)?;
+        let verdict = step.run.perform(root, scope)?;
         let seconds = started.elapsed().as_secs_f64();
         match verdict {
             Verdict::Clean => println!("{}: passed in {seconds:.1} s", step.name),
@@ -171,18 +179,29 @@ impl Step {
 }
 
 impl Run {
-    fn perform(self, root: &Path) -> anyhow::Result<Verdict> {
+    fn perform(self, root: &Path, scope: Scope) -> anyhow::Result<Verdict> {
         match self {
-            Run::Cargo { args, env } => cargo(root, args, env),
+            Run::Cargo { args, env } => cargo(root, args, &[env, scope.env()].concat()),
             Run::Nextest { otherwise } => {
                 if has_nextest(root) {
-                    cargo(root, &["nextest", "run", "--workspace"], &[])
+                    cargo(root, &["nextest", "run", "--workspace"], scope.env())
                 } else {
-                    cargo(root, otherwise, &[])
+                    cargo(root, otherwise, scope.env())
                 }
             }
+            Run::Postgres => postgres::install(),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),
+        }
+    }
+}
+
+impl Scope {
+    /// Tests that need more than the toolchain leave that part out, and say so.
+    const fn env(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Scope::All => &[],
+            Scope::Fast => &[("HAFT_TEST_FAST", "1")],
         }
     }
 }
@@ -229,6 +248,14 @@ mod tests {
         assert!(step(Needs::System, Applies::Always).is_in(Scope::All));
         assert!(!step(Needs::System, Applies::Always).is_in(Scope::Fast));
         assert!(step(Needs::Toolchain, Applies::Always).is_in(Scope::Fast));
+    }
+
+    #[test]
+    fn fast_tells_the_tests_to_leave_out_what_they_would_start() {
+        assert_eq!(Scope::Fast.env(), [("HAFT_TEST_FAST", "1")]);
+        assert_eq!(Scope::All.env(), []);
+        let needy: Vec<_> = STEPS.iter().filter(|step| !step.is_in(Scope::Fast)).collect();
+        assert_eq!(needy.iter().map(|step| step.name).collect::<Vec<_>>(), ["postgresql"]);
     }
 
     #[test]

@@ -41,6 +41,11 @@ impl Digest {
         Self::of_bytes(canonical_object(object).as_bytes())
     }
 
+    /// Takes the 32 bytes of a digest that a store kept as such.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// Returns the 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -180,6 +185,7 @@ mod tests {
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
         assert_eq!(digest.to_string().parse(), Ok(digest));
+        assert_eq!(Digest::from_bytes(*digest.as_bytes()), digest);
     }
 
     #[test]

@@ -1,0 +1,330 @@
+//! The driver: the handle that the rest of a process holds.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haft_core::session::{
+    Config, Input, Opened, Refusal, Reply, Resolved, Stale, State, accept, decide,
+};
+use haft_core::{Actor, CallId, SessionId};
+use haft_store::{
+    Append, AppendError, CreateError, Fence, NewSession, NodeId, Store, Tenant, Wake,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::error::InputError;
+use crate::fresh::fresh_bits;
+use crate::live::LiveStream;
+use crate::performer::Performer;
+use crate::session_task::{Letter, SessionTask};
+use crate::sweeper;
+
+/// How many letters may wait for one session. Each is a person, a job or a wake; a session that
+/// has more is not being read.
+const MAILBOX_MAX: usize = 256;
+
+/// How a node runs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which process this is; another one while this one lives must have another name.
+    pub node: NodeId,
+    /// Where time comes from.
+    pub clock: Clock,
+    /// How long a job may take to stop once it is asked to.
+    pub stop_grace: Duration,
+    /// How often due work and wakes are looked for.
+    pub sweep_every: Duration,
+    /// How long this node's sessions stay its own after its last heartbeat.
+    pub lease_ttl: Duration,
+}
+
+impl Settings {
+    /// The usual settings for a node of this name.
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            clock: Clock::System,
+            stop_grace: Duration::from_secs(5),
+            sweep_every: Duration::from_millis(250),
+            lease_ttl: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Drives sessions: takes inputs, appends what is decided, answers, and does it.
+///
+/// Cheap to clone. Sessions at work have a task each; sessions that wait have none.
+pub struct Driver<P> {
+    shared: Arc<Shared<P>>,
+    sweeper: Arc<JoinHandle<()>>,
+}
+
+impl<P> Clone for Driver<P> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), sweeper: Arc::clone(&self.sweeper) }
+    }
+}
+
+impl<P> fmt::Debug for Driver<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("node", &self.shared.node).finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Shared<P> {
+    pub(crate) store: Store,
+    pub(crate) performer: Arc<P>,
+    pub(crate) node: NodeId,
+    pub(crate) clock: Clock,
+    pub(crate) stop_grace: Duration,
+    pub(crate) live: LiveStream,
+    lease_ttl: Duration,
+    last_heartbeat: Mutex<Instant>,
+    table: Mutex<Table>,
+}
+
+/// The sessions at work on this node. Letters are sent under its lock, so that a task leaves
+/// only when no letter is on its way to it.
+#[derive(Default)]
+struct Table {
+    mailboxes: HashMap<SessionId, mpsc::Sender<Letter>>,
+    closed: bool,
+}
+
+impl<P: Performer> Driver<P> {
+    /// Starts driving: the sweeper runs from here on.
+    pub fn start(store: Store, performer: Arc<P>, settings: &Settings) -> Self {
+        let shared = Arc::new(Shared {
+            store,
+            performer,
+            node: settings.node.clone(),
+            clock: settings.clock.clone(),
+            stop_grace: settings.stop_grace,
+            live: LiveStream::new(),
+            lease_ttl: settings.lease_ttl,
+            last_heartbeat: Mutex::new(Instant::now()),
+            table: Mutex::default(),
+        });
+        let sweeper = tokio::spawn(sweeper::run(Arc::clone(&shared), settings.clone()));
+        Self { shared, sweeper: Arc::new(sweeper) }
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot keep it.
+    pub async fn open(
+        &self,
+        tenant: Tenant,
+        config: Config,
+        by: Actor,
+    ) -> Result<SessionId, InputError> {
+        let now = self.shared.clock.now();
+        let session = SessionId::from_bits(self.fresh()?);
+        let opened = Opened { session, config, by };
+        let decision = decide(&State::Unopened, now, Input::Opened(opened))?;
+        let new = NewSession { session, tenant, at: now, events: decision.events, owner: None };
+        match self.shared.store.create_session(&new).await {
+            Ok(_) => Ok(session),
+            Err(CreateError::Exists) => Err(InputError::Refused(Refusal::AlreadyOpen)),
+            Err(CreateError::Store(error)) => Err(InputError::Store(error)),
+        }
+    }
+
+    /// Gives a session an input and waits until it is durable. When another node owns the
+    /// session, what needs no owner is recorded for it.
+    ///
+    /// # Errors
+    ///
+    /// When the session refuses it, or it could not be recorded.
+    pub async fn input(&self, session: SessionId, input: Input) -> Result<Reply, InputError> {
+        let (answer, answered) = oneshot::channel();
+        Shared::post(&self.shared, session, Letter::Input(Box::new(input.clone()), answer))?;
+        match answered.await.unwrap_or(Err(InputError::ShuttingDown)) {
+            Err(InputError::OwnedElsewhere { node }) => match self.record(session, input).await {
+                Err(InputError::Refused(Refusal::NeedsOwner)) => {
+                    Err(InputError::OwnedElsewhere { node })
+                }
+                recorded => recorded,
+            },
+            answer => answer,
+        }
+    }
+
+    /// Ends a wait, on whatever node: nobody needs to own the session. It is acknowledged when
+    /// it is durable, before anything follows from it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Stale`] for whoever comes second, with who decided what and when.
+    pub async fn resolve(
+        &self,
+        session: SessionId,
+        resolved: Resolved,
+    ) -> Result<Reply, InputError> {
+        let call = resolved.call;
+        let reply = self.record(session, Input::Resolved(resolved)).await;
+        match reply {
+            Err(InputError::Refused(Refusal::Stale(Stale::Unknown))) => {
+                Err(self.stale(session, call).await?)
+            }
+            reply => reply,
+        }
+    }
+
+    /// Records an input that needs no owner, then has the session looked at.
+    pub(crate) async fn record(
+        &self,
+        session: SessionId,
+        input: Input,
+    ) -> Result<Reply, InputError> {
+        Shared::record(&self.shared, session, input).await
+    }
+
+    /// A call of an earlier turn is no longer in the session's state; the store knows who
+    /// decided about it.
+    async fn stale(&self, session: SessionId, call: CallId) -> Result<InputError, InputError> {
+        let known = self.shared.store.call(session, call).await?;
+        let stale = match known.and_then(|call| call.decided) {
+            Some(decided) => {
+                Stale::Decided { by: decided.by, decision: decided.kind, at: decided.at }
+            }
+            None => Stale::Unknown,
+        };
+        Ok(InputError::Refused(Refusal::Stale(stale)))
+    }
+
+    /// Has a session looked at: started here if it is at rest and nobody else owns it.
+    pub fn wake(&self, session: SessionId) {
+        Shared::wake(&self.shared, session, None);
+    }
+
+    /// Returns the live events from here on.
+    pub fn live(&self) -> &LiveStream {
+        &self.shared.live
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Returns how many sessions are at work here.
+    pub fn n_at_work(&self) -> usize {
+        self.shared.table().mailboxes.len()
+    }
+
+    /// Returns fresh bits for an id.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no randomness.
+    pub fn fresh(&self) -> Result<u128, InputError> {
+        fresh_bits(self.shared.clock.now())
+            .map_err(|error| InputError::NoRandomness(error.to_string()))
+    }
+
+    /// Takes no more inputs, waits for what runs, and lets the sessions go. What still runs when
+    /// `patience` is over is left to the next owner, who treats it like a crash.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.sweeper.abort();
+        self.shared.table().closed = true;
+        let deadline = Instant::now() + patience;
+        while self.n_at_work() > 0 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl<P> Shared<P> {
+    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+        // A panic while the table is held leaves it whole: every change is one insert or remove.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn heard(&self) {
+        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Nothing is done on behalf of a session that may be someone else's by now: a node that was
+    /// frozen finds out here, before it runs a tool.
+    pub(crate) fn require_fresh_lease(&self) -> Result<(), InputError> {
+        let heard = *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner);
+        match heard.elapsed() < self.lease_ttl {
+            true => Ok(()),
+            false => Err(InputError::LeaseLapsed),
+        }
+    }
+
+    /// Takes a session off the table if, with nobody able to write to it, it still wants to go.
+    pub(crate) fn leave(&self, session: SessionId, wants_to_go: impl FnOnce() -> bool) -> bool {
+        let mut table = self.table();
+        let goes = wants_to_go();
+        if goes {
+            table.mailboxes.remove(&session);
+        }
+        goes
+    }
+}
+
+impl<P: Performer> Shared<P> {
+    /// Sends a letter to a session's task, starting one if it is at rest.
+    fn post(shared: &Arc<Self>, session: SessionId, letter: Letter) -> Result<(), InputError> {
+        let mut table = shared.table();
+        if table.closed {
+            return Err(InputError::ShuttingDown);
+        }
+        let mailbox = table.mailboxes.entry(session).or_insert_with(|| {
+            let (mailbox, letters) = mpsc::channel(MAILBOX_MAX);
+            let task = SessionTask::new(Arc::clone(shared), session, letters, mailbox.clone());
+            tokio::spawn(task.run());
+            mailbox
+        });
+        mailbox.try_send(letter).map_err(|_| InputError::Overloaded)
+    }
+
+    pub(crate) fn wake(shared: &Arc<Self>, session: SessionId, wake: Option<Wake>) {
+        // A full mailbox is being read, and a closed table means that another node will look.
+        Self::post(shared, session, Letter::Wake(wake)).unwrap_or_default();
+    }
+
+    /// Records an input on behalf of nobody in particular, then has the session looked at here.
+    pub(crate) async fn record(
+        shared: &Arc<Self>,
+        session: SessionId,
+        input: Input,
+    ) -> Result<Reply, InputError> {
+        loop {
+            let loaded = shared.store.load(session).await?.ok_or(InputError::UnknownSession)?;
+            let now = shared.clock.now();
+            let decision = accept(&loaded.state, now, input.clone())?;
+            if decision.events.is_empty() {
+                return Ok(decision.reply);
+            }
+            let append = Append {
+                session,
+                fence: Fence::Anyone,
+                expected: loaded.head,
+                at: now,
+                events: decision.events,
+                snapshot: None,
+            };
+            match shared.store.append(&append).await {
+                Ok(head) => {
+                    let wake = Wake { session, seq: head.seq };
+                    Self::wake(shared, session, Some(wake));
+                    return Ok(decision.reply);
+                }
+                Err(AppendError::HeadMoved { .. } | AppendError::Fenced { .. }) => {}
+                Err(AppendError::UnknownSession) => return Err(InputError::UnknownSession),
+                Err(AppendError::Store(error)) => return Err(InputError::Store(error)),
+            }
+        }
+    }
+}

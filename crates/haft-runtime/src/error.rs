@@ -1,0 +1,37 @@
+//! Why an input did not get through.
+
+use haft_core::session::Refusal;
+use haft_store::{Error as StoreError, NodeId};
+
+/// Why an input did not get through to its session.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum InputError {
+    /// The session says no. Nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// There is no such session.
+    #[error("no such session")]
+    UnknownSession,
+    /// Another node owns the session, and only the owner can do this.
+    #[error("node `{node}` owns the session; ask there, or wait until it lets go")]
+    OwnedElsewhere {
+        /// The owner.
+        node: NodeId,
+    },
+    /// This node has not been heard of for so long that another may own the session.
+    #[error("this node lost its lease; the session goes on elsewhere")]
+    LeaseLapsed,
+    /// Too much waits for this session already.
+    #[error("the session has too much waiting; try again shortly")]
+    Overloaded,
+    /// This node is going away. Nothing has changed.
+    #[error("this node is shutting down; ask another one, or try again shortly")]
+    ShuttingDown,
+    /// The store could not do it. Whether it took effect is not known for an input that was
+    /// being appended; the same input may be sent again.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No randomness for an id.
+    #[error("the system gives no randomness: {0}")]
+    NoRandomness(String),
+}

@@ -1,0 +1,143 @@
+//! Running one job: its time limit, its panics, and what is reported when it does not end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_core::session::{
+    AttemptEnded, AttemptReport, Input, ModelFailed, Preview, Previewed, Returned, Verification,
+    Verified,
+};
+use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure};
+use tokio_util::sync::CancellationToken;
+
+use crate::performer::{Job, Performer, Task};
+
+/// What a job is known by within its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum JobKey {
+    Model { turn: u32, attempt: u32 },
+    Preview { call: CallId },
+    Execute { call: CallId, attempt: u32 },
+    Verify { call: CallId, attempt: u32 },
+}
+
+impl Task {
+    pub(crate) fn key(&self) -> JobKey {
+        match self {
+            Self::AskModel { turn, attempt, .. } => {
+                JobKey::Model { turn: *turn, attempt: *attempt }
+            }
+            Self::Preview { call } => JobKey::Preview { call: call.id },
+            Self::Execute { call, attempt, .. } => {
+                JobKey::Execute { call: call.id, attempt: *attempt }
+            }
+            Self::Verify { call, attempt } => JobKey::Verify { call: call.id, attempt: *attempt },
+        }
+    }
+
+    /// Only running a tool is bounded by the tool's own clock; a model's is its client's affair.
+    fn time_limit(&self) -> Option<Duration> {
+        match self {
+            Self::Execute { call, .. } => Some(call.contract.exec_timeout.into()),
+            Self::AskModel { .. } | Self::Preview { .. } | Self::Verify { .. } => None,
+        }
+    }
+}
+
+/// Performs a job and returns the input that its session waits for, whatever happens.
+///
+/// Panics end here, in the task that tokio keeps apart; nothing else catches any.
+pub(crate) async fn run<P: Performer>(performer: Arc<P>, job: Job, grace: Duration) -> Input {
+    let (key, limit, stop) = (job.task.key(), job.task.time_limit(), job.stop.clone());
+    let mut work = tokio::spawn(async move { performer.perform(job).await });
+    let ended = tokio::select! {
+        joined = &mut work => Ended::Joined(joined),
+        () = elapsed(limit) => Ended::OutOfTime,
+        () = stopped_for(&stop, grace) => Ended::WouldNotStop,
+    };
+    match ended {
+        Ended::Joined(Ok(input)) if answers(&input, key) => input,
+        Ended::Joined(Ok(_)) => {
+            failed(key, ErrorClass::Internal, "the tool's host gave no answer to this")
+        }
+        Ended::Joined(Err(error)) if error.is_panic() => {
+            failed(key, ErrorClass::Internal, "the tool panicked")
+        }
+        Ended::Joined(Err(_)) => failed(key, ErrorClass::Cancelled, "[cancelled]"),
+        Ended::OutOfTime => {
+            stop.cancel();
+            match tokio::time::timeout(grace, &mut work).await {
+                Ok(_) => failed(key, ErrorClass::Timeout, "it ran out of time and was stopped"),
+                Err(_) => {
+                    let message =
+                        "it ran out of time and could not be stopped; it may still be running";
+                    failed(key, ErrorClass::Timeout, message)
+                }
+            }
+        }
+        Ended::WouldNotStop => {
+            let message = "[cancelled] it could not be stopped; it may still be running";
+            failed(key, ErrorClass::Cancelled, message)
+        }
+    }
+}
+
+enum Ended {
+    Joined(Result<Input, tokio::task::JoinError>),
+    OutOfTime,
+    WouldNotStop,
+}
+
+async fn elapsed(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn stopped_for(stop: &CancellationToken, grace: Duration) {
+    stop.cancelled().await;
+    tokio::time::sleep(grace).await;
+}
+
+/// Returns whether an input is the answer to a job; anything else would go to another call.
+fn answers(input: &Input, key: JobKey) -> bool {
+    match (input, key) {
+        (Input::ModelAnswered(answer), JobKey::Model { turn, attempt }) => {
+            (answer.turn, answer.attempt) == (turn, attempt)
+        }
+        (Input::ModelFailed(failed), JobKey::Model { turn, attempt }) => {
+            (failed.turn, failed.attempt) == (turn, attempt)
+        }
+        (Input::Previewed(previewed), JobKey::Preview { call }) => previewed.call == call,
+        (Input::AttemptEnded(ended), JobKey::Execute { call, attempt }) => {
+            (ended.call, ended.attempt) == (call, attempt)
+        }
+        (Input::Verified(verified), JobKey::Verify { call, attempt }) => {
+            (verified.call, verified.attempt) == (call, attempt)
+        }
+        _ => false,
+    }
+}
+
+fn failed(key: JobKey, class: ErrorClass, message: &str) -> Input {
+    let failure = Failure::new(class, message);
+    match key {
+        JobKey::Model { turn, attempt } => {
+            Input::ModelFailed(ModelFailed { turn, attempt, failure })
+        }
+        JobKey::Preview { call } => {
+            let trouble = Some(message.to_owned());
+            let preview =
+                Preview { fingerprint: Digest::ZERO, targets: Vec::new(), diff: None, trouble };
+            Input::Previewed(Previewed { call, preview })
+        }
+        JobKey::Execute { call, attempt } => {
+            let report = AttemptReport::Returned(Returned::from(CallResult::Err(failure)));
+            Input::AttemptEnded(AttemptEnded { call, attempt, report })
+        }
+        JobKey::Verify { call, attempt } => {
+            Input::Verified(Verified { call, attempt, verdict: Verification::Unknown })
+        }
+    }
+}

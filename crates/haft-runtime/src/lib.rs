@@ -1,0 +1,27 @@
+//! The driver of Haft: the loop around the session machine.
+//!
+//! For every session at work there is one task. It owns the session by a lease, takes one input
+//! at a time, decides, appends, answers, and only then does what was decided: runs a tool, asks
+//! a model. When nothing runs it lets the session go; a session that waits for a person costs no
+//! task and no memory. Whatever ends a wait needs no owner: any node records it, and whoever is
+//! alive goes on from there.
+//!
+//! The driver decides nothing: what follows from an input is the machine's business
+//! (`haft_core::session`). It does not know what tools there are: that is its [`Performer`]'s.
+
+mod clock;
+mod driver;
+mod error;
+mod fresh;
+mod job;
+mod live;
+mod performer;
+mod session_task;
+mod sweeper;
+
+pub use clock::{Clock, ManualClock};
+pub use driver::{Driver, Settings};
+pub use error::InputError;
+pub use fresh::fresh_bits;
+pub use live::{Live, LiveStream};
+pub use performer::{Job, Performer, Task};

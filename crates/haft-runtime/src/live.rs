@@ -1,0 +1,56 @@
+//! The live plane: what is told to whoever listens right now. Bounded and lossy; the log is where
+//! nothing is missing.
+
+use std::sync::Arc;
+
+use haft_core::session::Event;
+use haft_core::{CallId, SessionId};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+/// Something to tell whoever listens.
+#[derive(Debug, Clone)]
+pub enum Live {
+    /// Events were appended; read the log from here.
+    Appended {
+        /// The session.
+        session: SessionId,
+        /// The place of the first of them.
+        first_seq: u64,
+        /// The events.
+        events: Arc<[Event]>,
+    },
+    /// A running call says how far it is.
+    Progress {
+        /// The session.
+        session: SessionId,
+        /// The call.
+        call: CallId,
+        /// What it says.
+        progress: Value,
+    },
+}
+
+/// Where live events are sent and heard.
+#[derive(Debug, Clone)]
+pub struct LiveStream(broadcast::Sender<Live>);
+
+/// How many live events a slow listener may fall behind before it misses some. It then reads
+/// the log, so this only bounds memory.
+const BACKLOG_MAX: usize = 1024;
+
+impl LiveStream {
+    pub(crate) fn new() -> Self {
+        Self(broadcast::channel(BACKLOG_MAX).0)
+    }
+
+    /// Listens from here on.
+    pub fn subscribe(&self) -> broadcast::Receiver<Live> {
+        self.0.subscribe()
+    }
+
+    /// Tells whoever listens; nobody listening is fine.
+    pub fn send(&self, live: Live) {
+        self.0.send(live).unwrap_or_default();
+    }
+}

@@ -1,0 +1,64 @@
+//! The hands: whoever runs tools and asks models on behalf of the driver.
+
+use std::future::Future;
+
+use haft_core::SessionId;
+use haft_core::session::{Call, Input, Open};
+use tokio_util::sync::CancellationToken;
+
+/// Runs tools and asks models. The registry of tools is one; a harness that counts effects in a
+/// world of its own is another.
+pub trait Performer: Send + Sync + 'static {
+    /// Does one thing and returns what came of it, as the input that the session waits for.
+    ///
+    /// It must not block, and should stop when `job.stop` is cancelled. A panic, or a return of
+    /// another kind of input, is reported as a failure of the job; it never ends the session.
+    fn perform(&self, job: Job) -> impl Future<Output = Input> + Send;
+}
+
+/// One thing to do.
+#[derive(Debug)]
+pub struct Job {
+    /// The session it is for.
+    pub session: SessionId,
+    /// What to do.
+    pub task: Task,
+    /// Cancelled when it should stop.
+    pub stop: CancellationToken,
+}
+
+/// What to do. Its event is durable; doing it is what follows.
+#[derive(Debug)]
+pub enum Task {
+    /// Ask the model; return [`Input::ModelAnswered`] or [`Input::ModelFailed`].
+    AskModel {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// The session as it stands.
+        open: Box<Open>,
+    },
+    /// Find out what a call would do; return [`Input::Previewed`].
+    Preview {
+        /// The call.
+        call: Box<Call>,
+    },
+    /// Run a call; return [`Input::AttemptEnded`]. The call's id is its idempotency key.
+    Execute {
+        /// The call, with the arguments that were permitted.
+        call: Box<Call>,
+        /// The attempt.
+        attempt: u32,
+        /// The state of the world that an approver was shown; if it is another one by now,
+        /// report [`haft_core::session::AttemptReport::WorldMoved`] and do nothing.
+        fingerprint: Option<haft_core::Digest>,
+    },
+    /// Find out what became of an attempt; return [`Input::Verified`].
+    Verify {
+        /// The call.
+        call: Box<Call>,
+        /// The attempt.
+        attempt: u32,
+    },
+}

@@ -1,0 +1,93 @@
+//! The sweeper: what falls due, who must be looked at, and that this node is alive.
+//!
+//! Every node sweeps. Claims in the store only save double work; what may happen once is settled
+//! by the head of each session's log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_core::Millis;
+use haft_core::session::{Expired, Input};
+use haft_store::{Due, DueWork, Error};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::driver::{Settings, Shared};
+use crate::performer::Performer;
+
+/// How much is taken in one sweep: enough to share commits, few enough that new calls are not
+/// held up by a heap of old ones.
+const BATCH: u32 = 128;
+
+/// How long claimed work is left alone before another node takes it up.
+const HOLD: Millis = Millis::from_secs(10);
+
+pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
+    let mut changes = shared.store.changes();
+    let mut heartbeat_due = Instant::now();
+    loop {
+        if heartbeat_due <= Instant::now() {
+            match heartbeat(&shared, &settings).await {
+                Ok(()) => heartbeat_due = Instant::now() + settings.lease_ttl / 3,
+                Err(error) => tracing::warn!(%error, "no heartbeat; trying again"),
+            }
+        }
+        match sweep(&shared).await {
+            Ok(Swept::Full) => tokio::task::yield_now().await,
+            Ok(Swept::Some) => {
+                tokio::select! {
+                    () = changes.changed() => {}
+                    () = tokio::time::sleep(settings.sweep_every) => {}
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the store could not be swept; trying again");
+                tokio::time::sleep(settings.sweep_every.max(Duration::from_millis(100))).await;
+            }
+        }
+    }
+}
+
+async fn heartbeat<P: Performer>(shared: &Shared<P>, settings: &Settings) -> Result<(), Error> {
+    let (moment, ttl) = (shared.clock.moment(), settings.lease_ttl.into());
+    shared.store.heartbeat(&shared.node, moment, ttl).await?;
+    shared.heard();
+    Ok(())
+}
+
+enum Swept {
+    /// There may be more.
+    Full,
+    /// That was all.
+    Some,
+}
+
+async fn sweep<P: Performer>(shared: &Arc<Shared<P>>) -> Result<Swept, Error> {
+    let moment = shared.clock.moment();
+    let due = shared.store.claim_due(moment, HOLD, BATCH).await?;
+    let wakes = shared.store.claim_wakes(&shared.node, moment, HOLD, BATCH).await?;
+    let full = due.len() == BATCH as usize || wakes.len() == BATCH as usize;
+    let mut settling = JoinSet::new();
+    for work in due {
+        settling.spawn(settle(Arc::clone(shared), work));
+    }
+    for wake in wakes {
+        Shared::wake(shared, wake.session, Some(wake));
+    }
+    settling.join_all().await;
+    Ok(if full { Swept::Full } else { Swept::Some })
+}
+
+/// An expiry is recorded like any other end of a wait; a due retry only needs its session to be
+/// looked at. What fails is found again when the claim lapses.
+async fn settle<P: Performer>(shared: Arc<Shared<P>>, due: Due) {
+    match due.work {
+        DueWork::Expiry { round } => {
+            let expired = Input::Expired(Expired { call: due.call, round });
+            if let Err(error) = Shared::record(&shared, due.session, expired).await {
+                tracing::debug!(session = %due.session, %error, "an expiry changes nothing");
+            }
+        }
+        DueWork::Retry => Shared::wake(&shared, due.session, None),
+    }
+}

@@ -1,0 +1,8 @@
+//! The driver over a real store: suspension and resolution that survive anything.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
+
+mod crashes;
+mod jobs;
+mod node;
+mod resolving;

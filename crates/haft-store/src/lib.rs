@@ -1,0 +1,40 @@
+//! Where sessions are kept: one handle over SQLite (embedded) or PostgreSQL (many nodes).
+//!
+//! A [`Store`] keeps each session's hash-chained log, and beside it rows that can be derived from
+//! the log: which calls wait, what falls due, who decided what. Log and rows are written in one
+//! transaction, and nothing is acknowledged before that transaction is durable.
+//!
+//! Who may append is settled by two numbers and never by a lock that can be lost: the head that
+//! the writer has seen, and the epoch of the session's owner. Whoever comes second is told so.
+//!
+//! The store decides nothing about calls: it does not know what a resolution means, when to
+//! retry or when to wake a model. It reads no configuration and starts no process.
+
+mod append;
+mod content;
+mod error;
+mod key;
+mod name;
+mod page;
+mod postgres;
+mod rows;
+mod session;
+mod sqlite;
+mod store;
+mod work;
+
+pub use append::{Append, AppendError, CreateError, Created, Fence, NewSession};
+pub use content::{
+    ArtifactError, Document, Expected, Hit, NewArtifact, Place, Put, PutError, Query,
+    StoredArtifact, StoredVersion, VersionInfo, Which,
+};
+pub use error::{Error, ErrorKind};
+pub use name::{NodeId, Tenant, TextError};
+pub use page::Page;
+pub use rows::{CallStage, SessionStatus};
+pub use session::{
+    AcquireError, Lease, ListedSession, Loaded, SNAPSHOT_EVERY, SessionFilter, StoredCall,
+    VerifyError,
+};
+pub use store::{Changes, Store};
+pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};

@@ -1,0 +1,255 @@
+//! Many appends as few statements: each table's changes as arrays, one array per column.
+
+use haft_core::SessionId;
+
+use super::link::{Connected, Values};
+use crate::append::{Prepared, SNAPSHOT_FORMAT};
+use crate::key::{id_bytes, number};
+use crate::rows::{CallChange, RetryChange, SessionStatus, WaitChange, word};
+
+type Bytes = Vec<u8>;
+
+pub(super) fn id(bits: u128) -> Bytes {
+    id_bytes(bits).to_vec()
+}
+
+/// Declares the columns of one kind of change and the statement that carries them out.
+macro_rules! changes {
+    ($(#[$doc:meta])* $name:ident { $($column:ident: $kind:ty),* $(,)? } $sql:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub(super) struct $name {
+            $($column: Vec<$kind>,)*
+        }
+
+        impl $name {
+            pub(super) const SQL: &'static str = $sql;
+
+            fn push(&mut self, row: ($($kind,)*)) {
+                let ($($column,)*) = row;
+                $(self.$column.push($column);)*
+            }
+
+            /// Sends the changes, or nothing at all when there are none.
+            pub(super) async fn send(
+                &self,
+                connected: &Connected,
+            ) -> Result<(), tokio_postgres::Error> {
+                let values: Values<'_> = &[$(&self.$column),*];
+                if self.session.is_empty() {
+                    return Ok(());
+                }
+                connected.execute(Self::SQL, values).await.map(|_| ())
+            }
+        }
+    };
+}
+
+changes! {
+    /// Where the logs end from here on.
+    Heads { session: Bytes, seq: i64, hash: Bytes, status: Option<&'static str>, at: i64 }
+    "UPDATE sessions SET head_seq = t.seq, head_hash = t.hash,
+       status = coalesce(t.status, sessions.status), updated_at = t.at
+     FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::text[], $5::bigint[])
+       AS t(session, seq, hash, status, at)
+     WHERE sessions.id = t.session"
+}
+
+changes! {
+    Events { session: Bytes, seq: i64, at: i64, format: i64, hash: Bytes, body: String }
+    "INSERT INTO events (session, seq, at, format, hash, body)
+     SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[],
+       $6::text[])"
+}
+
+changes! {
+    Snapshots { session: Bytes, seq: i64, format: i64, body: String }
+    "INSERT INTO snapshots (session, seq, format, body)
+     SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[])
+     ON CONFLICT (session) DO UPDATE
+     SET seq = excluded.seq, format = excluded.format, body = excluded.body"
+}
+
+changes! {
+    NewCalls {
+        session: Bytes, call: Bytes, tool: String, stage: &'static str, class: Option<String>,
+        decided: Option<String>, at: i64,
+    }
+    "INSERT INTO calls (session, call, tool, stage, class, decided, updated_at)
+     SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::text[], $5::text[],
+       $6::text[], $7::bigint[])
+     ON CONFLICT (session, call) DO UPDATE SET
+       stage = excluded.stage, class = excluded.class, updated_at = excluded.updated_at"
+}
+
+changes! {
+    MovedCalls {
+        session: Bytes, call: Bytes, stage: &'static str, class: Option<String>,
+        decided: Option<String>, at: i64,
+    }
+    "UPDATE calls SET stage = t.stage, class = t.class,
+       decided = coalesce(t.decided, calls.decided), updated_at = t.at
+     FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::bigint[])
+       AS t(session, call, stage, class, decided, at)
+     WHERE calls.session = t.session AND calls.call = t.call"
+}
+
+changes! {
+    ClosedWaits { session: Bytes, call: Bytes }
+    "DELETE FROM waits USING unnest($1::bytea[], $2::bytea[]) AS t(session, call)
+     WHERE waits.session = t.session AND waits.call = t.call"
+}
+
+changes! {
+    OpenedWaits {
+        session: Bytes, call: Bytes, round: i64, kind: String, expires_at: i64, since: i64,
+    }
+    "INSERT INTO waits (session, call, round, kind, tenant, expires_at, since)
+     SELECT t.session, t.call, t.round, t.kind, sessions.tenant, t.expires_at, t.since
+     FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
+       AS t(session, call, round, kind, expires_at, since)
+     JOIN sessions ON sessions.id = t.session
+     ON CONFLICT (session, call) DO UPDATE SET round = excluded.round, kind = excluded.kind,
+       expires_at = excluded.expires_at, since = excluded.since, claimed_until = 0"
+}
+
+changes! {
+    OverTimers { session: Bytes, call: Bytes }
+    "DELETE FROM timers USING unnest($1::bytea[], $2::bytea[]) AS t(session, call)
+     WHERE timers.session = t.session AND timers.call = t.call"
+}
+
+changes! {
+    DueTimers { session: Bytes, call: Bytes, due_at: i64 }
+    "INSERT INTO timers (session, call, due_at)
+     SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])
+     ON CONFLICT (session, call) DO UPDATE SET due_at = excluded.due_at, claimed_until = 0"
+}
+
+changes! {
+    Wakes { session: Bytes, seq: i64 }
+    "INSERT INTO wakes (session, seq) SELECT * FROM unnest($1::bytea[], $2::bigint[])
+     ON CONFLICT (session) DO UPDATE
+     SET seq = greatest(wakes.seq, excluded.seq), claimed_until = 0"
+}
+
+/// Everything that a batch of accepted appends changes.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    heads: Heads,
+    events: Events,
+    snapshots: Snapshots,
+    new_calls: NewCalls,
+    moved_calls: MovedCalls,
+    closed_waits: ClosedWaits,
+    opened_waits: OpenedWaits,
+    over_timers: OverTimers,
+    due_timers: DueTimers,
+    wakes: Wakes,
+}
+
+impl Batch {
+    /// Every statement of a batch, to be prepared before the first one is sent.
+    pub(super) const STATEMENTS: [&'static str; 10] = [
+        Heads::SQL,
+        Events::SQL,
+        Snapshots::SQL,
+        NewCalls::SQL,
+        MovedCalls::SQL,
+        ClosedWaits::SQL,
+        OpenedWaits::SQL,
+        OverTimers::SQL,
+        DueTimers::SQL,
+        Wakes::SQL,
+    ];
+
+    pub(super) fn add(&mut self, prepared: &Prepared) {
+        let (head, at) = (prepared.head, prepared.at.ms());
+        if prepared.opening.is_none() {
+            let status = prepared.rows.status.map(SessionStatus::as_str);
+            let hash = head.hash.as_bytes().to_vec();
+            self.heads.push((key(prepared.session), number(head.seq), hash, status, at));
+        }
+        for entry in &prepared.entries {
+            let hash = entry.hash.as_bytes().to_vec();
+            let (seq, format, body) =
+                (number(entry.seq), i64::from(entry.format), entry.body.clone());
+            self.events.push((key(prepared.session), seq, entry.at.ms(), format, hash, body));
+        }
+        if let Some(body) = &prepared.snapshot {
+            let (seq, format) = (number(head.seq), i64::from(SNAPSHOT_FORMAT));
+            self.snapshots.push((key(prepared.session), seq, format, body.clone()));
+        }
+        for change in &prepared.rows.calls {
+            self.add_call(prepared.session, at, change);
+        }
+        if prepared.wakes() {
+            self.wakes.push((key(prepared.session), number(head.seq)));
+        }
+    }
+
+    fn add_call(&mut self, session: SessionId, at: i64, change: &CallChange) {
+        let (session, call) = (key(session), id(change.call.bits()));
+        let (stage, class) = (change.stage.as_str(), change.class.as_ref().map(word));
+        // An actor, an id, a word and a number: there is nothing in it that JSON cannot hold.
+        let decided = change.decided.as_ref().and_then(|it| serde_json::to_string(it).ok());
+        let both = || (session.clone(), call.clone());
+        match &change.wait {
+            None => {}
+            Some(WaitChange::Closed) => {
+                let (session, call) = both();
+                self.closed_waits.push((session, call));
+            }
+            Some(WaitChange::Opened { round, kind, expires_at }) => {
+                let ((session, call), kind) = (both(), word(kind));
+                let round = i64::from(*round);
+                self.opened_waits.push((session, call, round, kind, expires_at.ms(), at));
+            }
+        }
+        match &change.retry {
+            None => {}
+            Some(RetryChange::Over) => {
+                let (session, call) = both();
+                self.over_timers.push((session, call));
+            }
+            Some(RetryChange::Due(due)) => {
+                let (session, call) = both();
+                self.due_timers.push((session, call, due.ms()));
+            }
+        }
+        match &change.asked_for {
+            Some(tool) => {
+                self.new_calls.push((session, call, tool.clone(), stage, class, decided, at));
+            }
+            None => self.moved_calls.push((session, call, stage, class, decided, at)),
+        }
+    }
+
+    pub(super) fn wakes_anyone(&self) -> bool {
+        !self.wakes.session.is_empty()
+    }
+
+    /// Sends everything at once, the commit included: the server works through it in order, and
+    /// commits nothing when a statement before has failed.
+    pub(super) async fn commit(&self, connected: &Connected) -> Result<(), tokio_postgres::Error> {
+        tokio::try_join!(
+            biased;
+            self.heads.send(connected),
+            self.events.send(connected),
+            self.snapshots.send(connected),
+            self.new_calls.send(connected),
+            self.moved_calls.send(connected),
+            self.closed_waits.send(connected),
+            self.opened_waits.send(connected),
+            self.over_timers.send(connected),
+            self.due_timers.send(connected),
+            self.wakes.send(connected),
+            connected.run("COMMIT"),
+        )
+        .map(|_| ())
+    }
+}
+
+fn key(session: SessionId) -> Bytes {
+    id(session.bits())
+}

@@ -1,0 +1,100 @@
+//! The store for many nodes: any number of processes over one PostgreSQL database.
+//!
+//! Two connections write, with shared transactions; a few more carry everything else, several
+//! statements at a time, for none of them needs a transaction of its own. What is true is settled
+//! in the database alone: no node keeps anything that another could have changed.
+
+mod batch;
+mod content;
+mod hints;
+mod link;
+mod schema;
+mod sessions;
+mod text;
+mod work;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haft_core::journal::Head;
+use tokio::sync::watch;
+use tokio_postgres::Row;
+
+use self::hints::Hints;
+use self::link::{Link, Values};
+use self::writer::Writer;
+use crate::append::{AppendError, Prepared};
+use crate::error::Error;
+use crate::work::Moment;
+
+/// Measured: two writers that share transactions use the server's commit path to the full.
+const N_WRITERS: usize = 2;
+
+/// Statements of several callers share a connection, so that a few carry many.
+const N_LINKS: usize = 4;
+
+/// Milliseconds since 1970 by the database's clock, unless `$1` gives a moment.
+macro_rules! with_clock {
+    ($sql:literal) => {
+        concat!(
+            "WITH clock AS (SELECT coalesce($1::bigint, ",
+            "(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now) ",
+            $sql
+        )
+    };
+}
+use with_clock;
+
+/// A connected PostgreSQL store.
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    writers: Vec<Writer>,
+    links: Vec<Link>,
+    turn: AtomicUsize,
+    /// For the few requests that need a transaction of their own.
+    exclusive: Arc<tokio::sync::Mutex<Link>>,
+    hints: Hints,
+}
+
+impl Postgres {
+    pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
+        let config = link::config(url)?;
+        let first = Link::new(&config);
+        schema::migrate(&*first.connected().await?).await?;
+        let hints = Hints::start(&config);
+        let writers = (0..N_WRITERS).map(|_| Writer::start(&config, hints.sender())).collect();
+        let links = (1..N_LINKS).map(|_| Link::new(&config)).chain([first]).collect();
+        let exclusive = Arc::new(tokio::sync::Mutex::new(Link::new(&config)));
+        Ok(Self { writers, links, turn: AtomicUsize::new(0), exclusive, hints })
+    }
+
+    pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
+        // A session always goes to the same writer, so that two never wait for one row.
+        let writer = prepared.session.bits() % self.writers.len() as u128;
+        self.writers[writer as usize].append(prepared).await
+    }
+
+    pub(crate) fn hints(&self) -> watch::Receiver<u64> {
+        self.hints.subscribe()
+    }
+
+    /// Runs a statement that may be repeated on whichever connection is next.
+    async fn query(&self, sql: &'static str, values: Values<'_>) -> Result<Vec<Row>, Error> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        self.links[turn % self.links.len()].query(sql, values).await
+    }
+}
+
+/// The moment as the statements of [`with_clock`] take it.
+const fn given(moment: Moment) -> Option<i64> {
+    match moment {
+        Moment::At(at) => Some(at.ms()),
+        Moment::Clock => None,
+    }
+}
+
+/// Reads a column, whose type is wrong only if someone changed the schema.
+fn column<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, Error> {
+    row.try_get(at).map_err(Error::corrupt)
+}

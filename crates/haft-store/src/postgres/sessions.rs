@@ -1,0 +1,212 @@
+//! Sessions in PostgreSQL: reading, owning, listing.
+
+use haft_core::journal::{Entry, Head};
+use haft_core::{CallId, Millis, SessionId, Timestamp};
+use tokio_postgres::Row;
+
+use super::batch::id;
+use super::{Postgres, column, given, with_clock};
+use crate::error::Error;
+use crate::key::{digest, id_bits, moment, number, small, unsigned};
+use crate::name::{NodeId, Tenant};
+use crate::page::Page;
+use crate::rows::{CallStage, SessionStatus, from_word};
+use crate::session::{
+    AcquireError, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter, StoredCall,
+};
+use crate::store::Whole;
+use crate::work::Moment;
+
+impl Postgres {
+    /// Row and snapshot first, then the entries: whatever was appended between the two belongs to
+    /// the log all the same, and an epoch that has moved meanwhile fences the reader's append.
+    pub(crate) async fn read_session(
+        &self,
+        session: SessionId,
+        whole: Whole,
+    ) -> Result<Option<RawSession>, Error> {
+        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body
+                   FROM sessions LEFT JOIN snapshots ON session = id WHERE id = $1";
+        let rows = self.query(sql, &[&id(session.bits())]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let snapshot = match (whole, column::<Option<i64>>(row, 3)?) {
+            (Whole::FromSnapshot, Some(seq)) => Some(RawSnapshot {
+                seq: unsigned(seq)?,
+                format: small(column(row, 4)?)?,
+                body: column(row, 5)?,
+            }),
+            (Whole::FromSnapshot | Whole::Log, _) => None,
+        };
+        // The snapshot's own entry is read too: its hash is what the next one is chained to.
+        let after = snapshot.as_ref().map_or(0, |snapshot| snapshot.seq.saturating_sub(1));
+        let owner: Option<&str> = column(row, 2)?;
+        Ok(Some(RawSession {
+            tenant: column::<&str>(row, 0)?.parse().map_err(Error::corrupt)?,
+            epoch: unsigned(column(row, 1)?)?,
+            owner: owner.map(str::parse).transpose().map_err(Error::corrupt)?,
+            entries: self.entries_up_to(session, after, None).await?,
+            snapshot,
+        }))
+    }
+
+    pub(crate) async fn entries(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<Entry>, Error> {
+        self.entries_up_to(session, after, Some(i64::from(limit))).await
+    }
+
+    async fn entries_up_to(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: Option<i64>,
+    ) -> Result<Vec<Entry>, Error> {
+        let sql = "SELECT seq, at, format, hash, body FROM events
+                   WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+        let rows = self.query(sql, &[&id(session.bits()), &number(after), &limit]).await?;
+        let entry = |row: &Row| {
+            Ok(Entry {
+                session,
+                seq: unsigned(column(row, 0)?)?,
+                at: moment(column(row, 1)?),
+                format: small(column(row, 2)?)?,
+                hash: digest(column(row, 3)?)?,
+                body: column(row, 4)?,
+            })
+        };
+        rows.iter().map(entry).collect()
+    }
+
+    pub(crate) async fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
+        let sql = "SELECT head_seq, head_hash FROM sessions WHERE id = $1";
+        let rows = self.query(sql, &[&id(session.bits())]).await?;
+        let head =
+            |row| Ok(Head { seq: unsigned(column(row, 0)?)?, hash: digest(column(row, 1)?)? });
+        rows.first().map(head).transpose()
+    }
+
+    pub(crate) async fn heartbeat(
+        &self,
+        node: NodeId,
+        now: Moment,
+        ttl: Millis,
+    ) -> Result<Timestamp, Error> {
+        let sql = with_clock!(
+            "INSERT INTO nodes (node, lease_until) SELECT $2, now + $3 FROM clock
+             ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until
+             RETURNING lease_until"
+        );
+        let rows = self.query(sql, &[&given(now), &node.as_str(), &number(ttl.0)]).await?;
+        let row = rows.first().ok_or_else(|| Error::corrupt("no heartbeat came back"))?;
+        Ok(moment(column(row, 0)?))
+    }
+
+    /// The takeover is one update of the session's row, which every append of an owner checks
+    /// under that row's lock; the node's lease only says when it may happen.
+    pub(crate) async fn acquire(
+        &self,
+        session: SessionId,
+        node: NodeId,
+        now: Moment,
+    ) -> Result<Lease, AcquireError> {
+        let sql = with_clock!(
+            "UPDATE sessions SET owner = $3, epoch = epoch + 1 FROM clock
+             WHERE id = $2 AND (owner IS NULL OR owner = $3 OR NOT EXISTS (
+               SELECT 1 FROM nodes WHERE node = owner AND lease_until > now))
+             RETURNING epoch"
+        );
+        let key = id(session.bits());
+        let taken = self.query(sql, &[&given(now), &key, &node.as_str()]).await?;
+        if let Some(row) = taken.first() {
+            return Ok(Lease { session, node, epoch: unsigned(column(row, 0)?)? });
+        }
+        let rows = self.query("SELECT owner FROM sessions WHERE id = $1", &[&key]).await?;
+        let owner = rows.first().map(column_owner).transpose()?.flatten();
+        match owner {
+            Some(owner) => Err(AcquireError::Held { owner }),
+            None if rows.is_empty() => Err(AcquireError::UnknownSession),
+            // Given back between the two statements: the next try will find it free.
+            None => Err(AcquireError::Held { owner: node }),
+        }
+    }
+
+    pub(crate) async fn release(&self, lease: Lease) -> Result<(), Error> {
+        let sql = "UPDATE sessions SET owner = NULL WHERE id = $1 AND owner = $2 AND epoch = $3";
+        let session = id(lease.session.bits());
+        self.query(sql, &[&session, &lease.node.as_str(), &number(lease.epoch)]).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn retire(&self, node: NodeId) -> Result<(), Error> {
+        let sql = "UPDATE sessions SET owner = NULL WHERE owner = $1";
+        self.query(sql, &[&node.as_str()]).await?;
+        self.query("DELETE FROM nodes WHERE node = $1", &[&node.as_str()]).await?;
+        self.hints.sender().tell();
+        Ok(())
+    }
+
+    pub(crate) async fn call(
+        &self,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Option<StoredCall>, Error> {
+        let sql = "SELECT tool, stage, class, decided, updated_at FROM calls
+                   WHERE session = $1 AND call = $2";
+        let rows = self.query(sql, &[&id(session.bits()), &id(call.bits())]).await?;
+        rows.first().map(stored_call).transpose()
+    }
+
+    pub(crate) async fn sessions(
+        &self,
+        filter: SessionFilter,
+        page: Page<SessionId>,
+    ) -> Result<Vec<ListedSession>, Error> {
+        let sql = "SELECT id, tenant, status, head_seq, created_at, updated_at,
+                     (SELECT count(*) FROM waits WHERE waits.session = sessions.id)
+                   FROM sessions
+                   WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR status = $2)
+                     AND ($3::bytea IS NULL OR id < $3)
+                   ORDER BY id DESC LIMIT $4";
+        let tenant = filter.tenant.as_ref().map(Tenant::as_str);
+        let status = filter.status.map(SessionStatus::as_str);
+        let after = page.after.map(|after| id(after.bits()));
+        let rows = self.query(sql, &[&tenant, &status, &after, &i64::from(page.limit)]).await?;
+        rows.iter().map(listed_session).collect()
+    }
+}
+
+fn column_owner(row: &Row) -> Result<Option<NodeId>, Error> {
+    let owner: Option<&str> = column(row, 0)?;
+    owner.map(NodeId::new).transpose().map_err(Error::corrupt)
+}
+
+fn stored_call(row: &Row) -> Result<StoredCall, Error> {
+    let unknown = |what: &str| Error::corrupt(format!("a call's {what} is not a known word"));
+    let class: Option<&str> = column(row, 2)?;
+    let class = class.map(|class| from_word(class).ok_or_else(|| unknown("class")));
+    let decided: Option<&str> = column(row, 3)?;
+    let decided = decided.map(|decided| serde_json::from_str(decided).map_err(Error::corrupt));
+    Ok(StoredCall {
+        tool: column(row, 0)?,
+        stage: CallStage::parse(column(row, 1)?).ok_or_else(|| unknown("stage"))?,
+        class: class.transpose()?,
+        decided: decided.transpose()?,
+        updated_at: moment(column(row, 4)?),
+    })
+}
+
+fn listed_session(row: &Row) -> Result<ListedSession, Error> {
+    let unknown = || Error::corrupt("a session's status is not a known word");
+    Ok(ListedSession {
+        session: SessionId::from_bits(id_bits(column(row, 0)?)?),
+        tenant: column::<&str>(row, 1)?.parse().map_err(Error::corrupt)?,
+        status: SessionStatus::parse(column(row, 2)?).ok_or_else(unknown)?,
+        head_seq: unsigned(column(row, 3)?)?,
+        created_at: moment(column(row, 4)?),
+        updated_at: moment(column(row, 5)?),
+        n_waiting: unsigned(column(row, 6)?)?,
+    })
+}

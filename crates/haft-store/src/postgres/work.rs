@@ -1,0 +1,151 @@
+//! Work that waits, in PostgreSQL. Claims skip what another node is claiming at this moment.
+
+use haft_core::{CallId, Millis, SessionId, Timestamp};
+use tokio_postgres::Row;
+
+use super::batch::id;
+use super::{Postgres, column, given, with_clock};
+use crate::error::Error;
+use crate::key::{id_bits, moment, number, small, unsigned};
+use crate::name::{NodeId, Tenant};
+use crate::page::Page;
+use crate::rows::{from_word, word};
+use crate::work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};
+
+const CLAIM_WAITS: &str = with_clock!(
+    ", picked AS (
+       SELECT session, call FROM waits, clock WHERE expires_at <= now AND claimed_until <= now
+       ORDER BY expires_at LIMIT $3 FOR UPDATE OF waits SKIP LOCKED)
+     UPDATE waits SET claimed_until = now + $2 FROM picked, clock
+     WHERE waits.session = picked.session AND waits.call = picked.call
+     RETURNING waits.session, waits.call, expires_at, round"
+);
+
+const CLAIM_TIMERS: &str = with_clock!(
+    ", picked AS (
+       SELECT session, call FROM timers, clock WHERE due_at <= now AND claimed_until <= now
+       ORDER BY due_at LIMIT $3 FOR UPDATE OF timers SKIP LOCKED)
+     UPDATE timers SET claimed_until = now + $2 FROM picked, clock
+     WHERE timers.session = picked.session AND timers.call = picked.call
+     RETURNING timers.session, timers.call, due_at, NULL::bigint"
+);
+
+const CLAIM_WAKES: &str = with_clock!(
+    ", picked AS (
+       SELECT session FROM wakes JOIN sessions ON id = session CROSS JOIN clock
+       WHERE claimed_until <= now AND (owner IS NULL OR owner = $4 OR NOT EXISTS (
+         SELECT 1 FROM nodes WHERE node = owner AND lease_until > now))
+       LIMIT $3 FOR UPDATE OF wakes SKIP LOCKED)
+     UPDATE wakes SET claimed_until = now + $2 FROM picked, clock
+     WHERE wakes.session = picked.session RETURNING wakes.session, seq"
+);
+
+impl Postgres {
+    pub(crate) async fn pending(
+        &self,
+        filter: PendingFilter,
+        page: Page<PendingCursor>,
+    ) -> Result<Vec<Pending>, Error> {
+        let sql = "SELECT waits.session, waits.call, waits.tenant, calls.tool, round, kind,
+                     expires_at, since
+                   FROM waits JOIN calls ON calls.session = waits.session AND calls.call = waits.call
+                   WHERE ($1::text IS NULL OR waits.tenant = $1)
+                     AND ($2::bytea IS NULL OR waits.session = $2)
+                     AND ($3::text IS NULL OR kind = $3)
+                     AND ($4::bigint IS NULL
+                       OR (expires_at, waits.session, waits.call) > ($4, $5::bytea, $6::bytea))
+                   ORDER BY expires_at, waits.session, waits.call LIMIT $7";
+        let tenant = filter.tenant.as_ref().map(Tenant::as_str);
+        let session = filter.session.map(|session| id(session.bits()));
+        let kind = filter.kind.as_ref().map(word);
+        let after = page.after.map(|after| after.expires_at.ms());
+        let after_session = page.after.map(|after| id(after.session.bits()));
+        let after_call = page.after.map(|after| id(after.call.bits()));
+        let limit = i64::from(page.limit);
+        let values: super::Values<'_> =
+            &[&tenant, &session, &kind, &after, &after_session, &after_call, &limit];
+        self.query(sql, values).await?.iter().map(pending).collect()
+    }
+
+    pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        let sql =
+            "SELECT least((SELECT min(expires_at) FROM waits), (SELECT min(due_at) FROM timers))";
+        let rows = self.query(sql, &[]).await?;
+        let at: Option<i64> = rows.first().map_or(Ok(None), |row| column(row, 0))?;
+        Ok(at.map(moment))
+    }
+
+    pub(crate) async fn claim_due(
+        &self,
+        now: Moment,
+        hold: Millis,
+        limit: u32,
+    ) -> Result<Vec<Due>, Error> {
+        let (now, hold) = (given(now), number(hold.0));
+        let mut rows = self.query(CLAIM_WAITS, &[&now, &hold, &i64::from(limit)]).await?;
+        let left = i64::from(limit) - number(rows.len() as u64);
+        if left > 0 {
+            rows.extend(self.query(CLAIM_TIMERS, &[&now, &hold, &left]).await?);
+        }
+        let mut found = rows.iter().map(due).collect::<Result<Vec<_>, _>>()?;
+        found.sort_by_key(|due| due.due_at);
+        Ok(found)
+    }
+
+    pub(crate) async fn claim_wakes(
+        &self,
+        node: NodeId,
+        now: Moment,
+        hold: Millis,
+        limit: u32,
+    ) -> Result<Vec<Wake>, Error> {
+        let (now, hold, limit) = (given(now), number(hold.0), i64::from(limit));
+        let rows = self.query(CLAIM_WAKES, &[&now, &hold, &limit, &node.as_str()]).await?;
+        let wake = |row: &Row| {
+            let session = SessionId::from_bits(id_bits(column(row, 0)?)?);
+            Ok(Wake { session, seq: unsigned(column(row, 1)?)? })
+        };
+        rows.iter().map(wake).collect()
+    }
+
+    pub(crate) async fn wake(&self, session: SessionId) -> Result<(), Error> {
+        let sql = "INSERT INTO wakes (session, seq) VALUES ($1, 0)
+                   ON CONFLICT (session) DO UPDATE SET claimed_until = 0";
+        self.query(sql, &[&id(session.bits())]).await?;
+        self.hints.sender().tell();
+        Ok(())
+    }
+
+    pub(crate) async fn finish_wake(&self, wake: Wake) -> Result<(), Error> {
+        let sql = "DELETE FROM wakes WHERE session = $1 AND seq <= $2";
+        self.query(sql, &[&id(wake.session.bits()), &number(wake.seq)]).await?;
+        Ok(())
+    }
+}
+
+fn due(row: &Row) -> Result<Due, Error> {
+    let work = match column::<Option<i64>>(row, 3)? {
+        Some(round) => DueWork::Expiry { round: small(round)? },
+        None => DueWork::Retry,
+    };
+    Ok(Due {
+        session: SessionId::from_bits(id_bits(column(row, 0)?)?),
+        call: CallId::from_bits(id_bits(column(row, 1)?)?),
+        work,
+        due_at: moment(column(row, 2)?),
+    })
+}
+
+fn pending(row: &Row) -> Result<Pending, Error> {
+    let unknown = || Error::corrupt("a wait's kind is not a known word");
+    Ok(Pending {
+        session: SessionId::from_bits(id_bits(column(row, 0)?)?),
+        call: CallId::from_bits(id_bits(column(row, 1)?)?),
+        tenant: column::<&str>(row, 2)?.parse().map_err(Error::corrupt)?,
+        tool: column(row, 3)?,
+        round: small(column(row, 4)?)?,
+        kind: from_word(column(row, 5)?).ok_or_else(unknown)?,
+        expires_at: moment(column(row, 6)?),
+        since: moment(column(row, 7)?),
+    })
+}

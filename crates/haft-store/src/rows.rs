@@ -1,0 +1,238 @@
+//! What the rows beside the log say, derived from the events of one append.
+//!
+//! This is the only place that knows which event opens or closes what; the databases only carry
+//! the changes out. The fold keeps the last word about each call, because a call may be proposed,
+//! admitted and started in one transition.
+
+use haft_core::session::{DecidedBy, Event, RecoveryPlan, SuspensionKind, VerifyFinding};
+use haft_core::{CallId, CallResult, ErrorClass, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What a session is doing, as far as a list shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SessionStatus {
+    /// It is over.
+    Ended,
+    /// Nothing is under way.
+    Idle,
+    /// A turn is under way.
+    Working,
+}
+
+impl SessionStatus {
+    /// Returns the stored word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Idle => "idle",
+            Self::Working => "working",
+        }
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        [Self::Ended, Self::Idle, Self::Working].into_iter().find(|known| known.as_str() == word)
+    }
+}
+
+/// Where a call stands, also one of an earlier turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CallStage {
+    /// It was proposed.
+    Proposed,
+    /// It may run.
+    Ready,
+    /// It runs.
+    Running,
+    /// It has its outcome.
+    Settled,
+    /// It waits for someone outside.
+    Waiting,
+}
+
+impl CallStage {
+    const ALL: [Self; 5] =
+        [Self::Proposed, Self::Ready, Self::Running, Self::Settled, Self::Waiting];
+
+    /// Returns the stored word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Proposed => "proposed",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Settled => "settled",
+            Self::Waiting => "waiting",
+        }
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == word)
+    }
+}
+
+/// Writes a unit variant as the word that serde knows it by.
+pub(crate) fn word<T: Serialize>(value: &T) -> String {
+    let quoted = serde_json::to_string(value).unwrap_or_default();
+    debug_assert!(quoted.starts_with('"'), "only unit variants are written as a word");
+    quoted.trim_matches('"').to_owned()
+}
+
+/// Reads a unit variant back.
+pub(crate) fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
+    serde_json::from_value(serde_json::Value::String(word.to_owned())).ok()
+}
+
+/// The changes that one append makes beside the log.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) status: Option<SessionStatus>,
+    pub(crate) calls: Vec<CallChange>,
+}
+
+/// What an append changes about one call.
+#[derive(Debug, PartialEq)]
+pub(crate) struct CallChange {
+    pub(crate) call: CallId,
+    /// The name that was asked for, when the call is heard of for the first time.
+    pub(crate) asked_for: Option<String>,
+    pub(crate) stage: CallStage,
+    pub(crate) class: Option<ErrorClass>,
+    pub(crate) decided: Option<DecidedBy>,
+    pub(crate) wait: Option<WaitChange>,
+    pub(crate) retry: Option<RetryChange>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum WaitChange {
+    Closed,
+    Opened { round: u32, kind: SuspensionKind, expires_at: Timestamp },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RetryChange {
+    Due(Timestamp),
+    Over,
+}
+
+impl Rows {
+    pub(crate) fn of(at: Timestamp, events: &[Event]) -> Self {
+        let mut rows = Self::default();
+        for event in events {
+            rows.take(at, event);
+        }
+        rows
+    }
+
+    fn take(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::SessionOpened { .. } | Event::TurnEnded { .. } => {
+                self.status = Some(SessionStatus::Idle);
+            }
+            Event::TurnStarted { .. } => self.status = Some(SessionStatus::Working),
+            Event::SessionEnded {} => self.status = Some(SessionStatus::Ended),
+            Event::CallProposed { call, contract, .. } => {
+                let row = self.call(*call, CallStage::Proposed);
+                row.asked_for = Some(contract.tool.as_str().to_owned());
+            }
+            Event::CallRejected { call, name, rejection, .. } => {
+                let row = self.call(*call, CallStage::Settled);
+                row.asked_for = Some(printable(name));
+                row.class = Some(rejection.reason.class());
+            }
+            Event::CallAdmitted { call, .. } => {
+                self.call(*call, CallStage::Ready);
+            }
+            Event::CallPreviewing { call, .. } => {
+                self.call(*call, CallStage::Proposed).wait = Some(WaitChange::Closed);
+            }
+            Event::CallSuspended { call, round, kind, expires_at, .. } => {
+                let row = self.call(*call, CallStage::Waiting);
+                let (round, kind, expires_at) = (*round, *kind, *expires_at);
+                row.wait = Some(WaitChange::Opened { round, kind, expires_at });
+                row.retry = Some(RetryChange::Over);
+            }
+            Event::CallResolved { call, resolution, by, decision, .. } => {
+                let row = self.call(*call, CallStage::Ready);
+                row.wait = Some(WaitChange::Closed);
+                let (resolution, by, kind) = (*resolution, by.clone(), decision.kind());
+                row.decided = Some(DecidedBy { resolution, by, kind, at });
+            }
+            Event::CallStarted { call, .. } => {
+                self.call(*call, CallStage::Running).retry = Some(RetryChange::Over);
+            }
+            Event::CallRetryScheduled { call, due, .. } => {
+                self.call(*call, CallStage::Ready).retry = Some(RetryChange::Due(*due));
+            }
+            Event::CallInterrupted { call, plan, .. } => {
+                self.call(*call, after_interrupt(*plan));
+            }
+            Event::CallVerified { call, finding, .. } => {
+                self.call(*call, after_verification(*finding));
+            }
+            Event::CallCancelling { call, .. } => {
+                self.call(*call, CallStage::Running);
+            }
+            Event::CallFinished { outcome } => {
+                let row = self.call(outcome.call, CallStage::Settled);
+                row.wait = Some(WaitChange::Closed);
+                row.retry = Some(RetryChange::Over);
+                row.class = match &outcome.result {
+                    CallResult::Ok(_) => None,
+                    CallResult::Err(failure) => Some(failure.class),
+                };
+            }
+            Event::SessionReconfigured { .. }
+            | Event::SessionInterrupted { .. }
+            | Event::SessionEnding { .. }
+            | Event::MessageReceived { .. }
+            | Event::TurnRetried { .. }
+            | Event::TurnAnswered { .. }
+            | Event::CallRedefined { .. }
+            | Event::CallBarred { .. }
+            | Event::ProviderResultIgnored { .. }
+            | Event::GrantAdded { .. }
+            | Event::GrantRevoked { .. } => {}
+        }
+    }
+
+    fn call(&mut self, call: CallId, stage: CallStage) -> &mut CallChange {
+        let at = match self.calls.iter().position(|row| row.call == call) {
+            Some(at) => at,
+            None => {
+                self.calls.push(CallChange {
+                    call,
+                    asked_for: None,
+                    stage,
+                    class: None,
+                    decided: None,
+                    wait: None,
+                    retry: None,
+                });
+                self.calls.len() - 1
+            }
+        };
+        let row = &mut self.calls[at];
+        row.stage = stage;
+        row
+    }
+}
+
+const fn after_interrupt(plan: RecoveryPlan) -> CallStage {
+    match plan {
+        RecoveryPlan::Rerun => CallStage::Ready,
+        RecoveryPlan::Verify | RecoveryPlan::Ask | RecoveryPlan::Report => CallStage::Running,
+    }
+}
+
+const fn after_verification(finding: VerifyFinding) -> CallStage {
+    match finding {
+        VerifyFinding::Absent => CallStage::Ready,
+        VerifyFinding::Applied | VerifyFinding::Unknown => CallStage::Running,
+    }
+}
+
+/// A name that a model made up may hold anything; the log keeps it whole, the row what can be
+/// shown and stored as text anywhere.
+fn printable(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(200).collect()
+}

@@ -1,0 +1,156 @@
+//! Opening the file: the same settings for every connection, and every way in which the file can
+//! be the wrong one.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, ffi};
+
+use crate::error::{Error, ErrorKind};
+
+/// `HAFT` in ASCII, at a fixed place in the file's header.
+const APPLICATION_ID: i64 = 0x4841_4654;
+
+/// The schema, one file per version; the file's `user_version` says how many have been applied.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+
+/// Checkpoint after about 16 MB: each one syncs the database itself, which batches do not need.
+const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// A directory that no other process has.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// The lock goes with the file.
+    _lock: File,
+    pub(crate) database: PathBuf,
+}
+
+impl Claim {
+    pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
+        let doing = |error: &io::Error| io_error(error, directory);
+        std::fs::create_dir_all(directory).map_err(|error| doing(&error))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(directory.join("haft.lock"))
+            .map_err(|error| doing(&error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { _lock: lock, database: directory.join("haft.db") }),
+            Err(TryLockError::WouldBlock) => {
+                let context = format!("another process has `{}`", directory.display());
+                Err(Error::new(ErrorKind::InUse, context))
+            }
+            Err(TryLockError::Error(error)) => Err(doing(&error)),
+        }
+    }
+}
+
+fn io_error(error: &io::Error, path: &Path) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::DiskFull,
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => ErrorKind::WrongFile,
+        _ => ErrorKind::Internal,
+    };
+    Error::new(kind, format!("`{}`: {error}", path.display()))
+}
+
+/// Opens the connection that writes, and brings the schema up to date.
+pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let during =
+        |error: rusqlite::Error| database_error(&error).during(&path.display().to_string());
+    let mut connection = Connection::open_with_flags(path, flags).map_err(during)?;
+    recognise(&connection, path)?;
+    connection.busy_timeout(Duration::from_secs(10)).map_err(during)?;
+    let settings = format!(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
+         PRAGMA journal_size_limit = 67108864;
+         PRAGMA cache_size = -65536;"
+    );
+    connection.execute_batch(&settings).map_err(during)?;
+    migrate(&mut connection).map_err(during)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Opens a connection that only reads.
+pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(|error| database_error(&error))?;
+    connection
+        .busy_timeout(Duration::from_secs(10))
+        .and_then(|()| connection.execute_batch("PRAGMA query_only = ON;"))
+        .map_err(|error| database_error(&error))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Refuses a file that is not ours, or is from the future, before anything in it is touched.
+fn recognise(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let pragma = |name: &str| {
+        connection
+            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            .map_err(|error| database_error(&error).during(&path.display().to_string()))
+    };
+    let (application, version) = (pragma("application_id")?, pragma("user_version")?);
+    let n_objects: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(|error| database_error(&error).during(&path.display().to_string()))?;
+    let is_empty = application == 0 && n_objects == 0;
+    if application != APPLICATION_ID && !is_empty {
+        let context = format!("`{}` is a database of another program", path.display());
+        return Err(Error::new(ErrorKind::WrongFile, context));
+    }
+    let known = MIGRATIONS.len() as i64;
+    if version > known {
+        let context = format!(
+            "`{}` has schema version {version}; this haft knows versions up to {known}",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::NewerSchema, context));
+    }
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    let version: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for migration in MIGRATIONS.iter().skip(version as usize) {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+    transaction.commit()
+}
+
+/// Sorts what SQLite reports by who can do something about it.
+pub(crate) fn database_error(error: &rusqlite::Error) -> Error {
+    let kind = match error.sqlite_error().map(|error| error.extended_code) {
+        Some(code) => match code & 0xff {
+            ffi::SQLITE_FULL => ErrorKind::DiskFull,
+            ffi::SQLITE_READONLY | ffi::SQLITE_CANTOPEN | ffi::SQLITE_PERM => ErrorKind::ReadOnly,
+            ffi::SQLITE_NOTADB => ErrorKind::WrongFile,
+            ffi::SQLITE_CORRUPT => ErrorKind::Corrupt,
+            ffi::SQLITE_IOERR => ErrorKind::Stopped,
+            _ => ErrorKind::Internal,
+        },
+        None => match error {
+            rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..) => ErrorKind::Corrupt,
+            _ => ErrorKind::Internal,
+        },
+    };
+    Error::new(kind, format!("SQLite: {error}"))
+}

@@ -1,0 +1,274 @@
+//! Sessions in SQLite: reading, owning, listing.
+
+use haft_core::journal::{Entry, Head};
+use haft_core::{CallId, Millis, SessionId, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::writer::Hint;
+use super::{Fault, Sqlite, time};
+use crate::error::Error;
+use crate::key::{digest, id_bits, id_bytes, moment, number, small, unsigned};
+use crate::name::{NodeId, Tenant};
+use crate::page::Page;
+use crate::rows::{CallStage, SessionStatus, from_word};
+use crate::session::{
+    AcquireError, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter, StoredCall,
+};
+use crate::store::Whole;
+use crate::work::Moment;
+
+impl Sqlite {
+    pub(crate) async fn read_session(
+        &self,
+        session: SessionId,
+        whole: Whole,
+    ) -> Result<Option<RawSession>, Error> {
+        self.read(move |connection| {
+            // One transaction, so that row, snapshot and entries belong together.
+            let transaction = connection.unchecked_transaction()?;
+            let raw = read_session(&transaction, session, whole)?;
+            transaction.commit()?;
+            Ok(raw)
+        })
+        .await
+    }
+
+    pub(crate) async fn entries(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<Entry>, Error> {
+        self.read(move |connection| entries(connection, session, after, i64::from(limit))).await
+    }
+
+    pub(crate) async fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
+        self.read(move |connection| {
+            let sql = "SELECT head_seq, head_hash FROM sessions WHERE id = ?1";
+            let id = id_bytes(session.bits());
+            let row = connection
+                .prepare_cached(sql)?
+                .query_row([id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)));
+            let Some((seq, hash)) = row.optional()? else { return Ok(None) };
+            Ok(Some(Head { seq: unsigned(seq)?, hash: digest(&hash)? }))
+        })
+        .await
+    }
+
+    pub(crate) async fn heartbeat(
+        &self,
+        node: NodeId,
+        now: Moment,
+        ttl: Millis,
+    ) -> Result<Timestamp, Error> {
+        let until = time(now) + ttl;
+        self.writer
+            .write(Hint::Nothing, move |connection| {
+                let sql = "INSERT INTO nodes (node, lease_until) VALUES (?1, ?2)
+                           ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until";
+                connection.prepare_cached(sql)?.execute(params![node.as_str(), until.ms()])?;
+                Ok(Ok(until))
+            })
+            .await
+    }
+
+    pub(crate) async fn acquire(
+        &self,
+        session: SessionId,
+        node: NodeId,
+        now: Moment,
+    ) -> Result<Lease, AcquireError> {
+        let now = time(now);
+        self.writer
+            .write(Hint::Nothing, move |connection| acquire(connection, session, &node, now))
+            .await
+    }
+
+    pub(crate) async fn release(&self, lease: Lease) -> Result<(), Error> {
+        self.writer
+            .write(Hint::Nothing, move |connection| {
+                let sql = "UPDATE sessions SET owner = NULL
+                           WHERE id = ?1 AND owner = ?2 AND epoch = ?3";
+                let session = id_bytes(lease.session.bits());
+                let values = params![session, lease.node.as_str(), number(lease.epoch)];
+                connection.prepare_cached(sql)?.execute(values)?;
+                Ok(Ok(()))
+            })
+            .await
+    }
+
+    pub(crate) async fn retire(&self, node: NodeId) -> Result<(), Error> {
+        self.writer
+            .write(Hint::Look, move |connection| {
+                let node = node.as_str();
+                connection.execute("UPDATE sessions SET owner = NULL WHERE owner = ?1", [node])?;
+                connection.execute("DELETE FROM nodes WHERE node = ?1", [node])?;
+                Ok(Ok(()))
+            })
+            .await
+    }
+
+    pub(crate) async fn call(
+        &self,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Option<StoredCall>, Error> {
+        self.read(move |connection| {
+            let sql = "SELECT tool, stage, class, decided, updated_at FROM calls
+                       WHERE session = ?1 AND call = ?2";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query([id_bytes(session.bits()), id_bytes(call.bits())])?;
+            rows.next()?.map(stored_call).transpose()
+        })
+        .await
+    }
+
+    pub(crate) async fn sessions(
+        &self,
+        filter: SessionFilter,
+        page: Page<SessionId>,
+    ) -> Result<Vec<ListedSession>, Error> {
+        self.read(move |connection| {
+            let sql = "SELECT id, tenant, status, head_seq, created_at, updated_at,
+                         (SELECT count(*) FROM waits WHERE waits.session = sessions.id)
+                       FROM sessions
+                       WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR status = ?2)
+                         AND (?3 IS NULL OR id < ?3)
+                       ORDER BY id DESC LIMIT ?4";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params![
+                filter.tenant.as_ref().map(Tenant::as_str),
+                filter.status.map(SessionStatus::as_str),
+                page.after.map(|after| id_bytes(after.bits())),
+                page.limit,
+            ])?;
+            let mut listed = Vec::new();
+            while let Some(row) = rows.next()? {
+                listed.push(listed_session(row)?);
+            }
+            Ok(listed)
+        })
+        .await
+    }
+}
+
+fn read_session(
+    connection: &Connection,
+    session: SessionId,
+    whole: Whole,
+) -> Result<Option<RawSession>, Fault> {
+    let id = id_bytes(session.bits());
+    let sql = "SELECT tenant, epoch, owner FROM sessions WHERE id = ?1";
+    let row = connection.prepare_cached(sql)?.query_row([id], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?))
+    });
+    let Some((tenant, epoch, owner)) = row.optional()? else { return Ok(None) };
+    let snapshot = match whole {
+        Whole::FromSnapshot => snapshot(connection, id)?,
+        Whole::Log => None,
+    };
+    // The snapshot's own entry is read too: its hash is what the next one is chained to.
+    let after = snapshot.as_ref().map_or(0, |snapshot| snapshot.seq.saturating_sub(1));
+    Ok(Some(RawSession {
+        tenant: tenant.parse().map_err(Error::corrupt)?,
+        epoch: unsigned(epoch)?,
+        owner: owner.map(|owner| owner.parse()).transpose().map_err(Error::corrupt)?,
+        entries: entries(connection, session, after, -1)?,
+        snapshot,
+    }))
+}
+
+fn snapshot(connection: &Connection, id: [u8; 16]) -> Result<Option<RawSnapshot>, Fault> {
+    let sql = "SELECT seq, format, body FROM snapshots WHERE session = ?1";
+    let row = connection.prepare_cached(sql)?.query_row([id], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+    });
+    let Some((seq, format, body)) = row.optional()? else { return Ok(None) };
+    Ok(Some(RawSnapshot { seq: unsigned(seq)?, format: small(format)?, body }))
+}
+
+/// Reads entries in order; SQLite takes a negative limit for none.
+fn entries(
+    connection: &Connection,
+    session: SessionId,
+    after: u64,
+    limit: i64,
+) -> Result<Vec<Entry>, Fault> {
+    let sql = "SELECT seq, at, format, hash, body FROM events
+               WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![id_bytes(session.bits()), number(after), limit])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(Entry {
+            session,
+            seq: unsigned(row.get(0)?)?,
+            at: moment(row.get(1)?),
+            format: small(row.get(2)?)?,
+            hash: digest(row.get_ref(3)?.as_blob().map_err(Error::corrupt)?)?,
+            body: row.get(4)?,
+        });
+    }
+    Ok(entries)
+}
+
+/// The takeover is one update of the session's row, which every append of an owner checks.
+fn acquire(
+    connection: &Connection,
+    session: SessionId,
+    node: &NodeId,
+    now: Timestamp,
+) -> rusqlite::Result<Result<Lease, AcquireError>> {
+    let id = id_bytes(session.bits());
+    let taken: Option<i64> = connection
+        .prepare_cached(
+            "UPDATE sessions SET owner = ?2, epoch = epoch + 1
+             WHERE id = ?1 AND (owner IS NULL OR owner = ?2 OR NOT EXISTS (
+               SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?3))
+             RETURNING epoch",
+        )?
+        .query_row(params![id, node.as_str(), now.ms()], |row| row.get(0))
+        .optional()?;
+    if let Some(epoch) = taken {
+        let node = node.clone();
+        let epoch = unsigned(epoch).map_err(AcquireError::from);
+        return Ok(epoch.map(|epoch| Lease { session, node, epoch }));
+    }
+    let owner: Option<Option<String>> = connection
+        .prepare_cached("SELECT owner FROM sessions WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    let Some(owner) = owner.flatten() else { return Ok(Err(AcquireError::UnknownSession)) };
+    let owner = NodeId::new(&owner).map_err(|error| AcquireError::from(Error::corrupt(error)));
+    Ok(owner.and_then(|owner| Err(AcquireError::Held { owner })))
+}
+
+fn stored_call(row: &Row<'_>) -> Result<StoredCall, Fault> {
+    let unknown = |what: &str| Error::corrupt(format!("a call's {what} is not a known word"));
+    let (stage, class): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+    let decided: Option<String> = row.get(3)?;
+    let class = class.map(|class| from_word(&class).ok_or_else(|| unknown("class")));
+    let decided = decided.map(|decided| serde_json::from_str(&decided).map_err(Error::corrupt));
+    Ok(StoredCall {
+        tool: row.get(0)?,
+        stage: CallStage::parse(&stage).ok_or_else(|| unknown("stage"))?,
+        class: class.transpose()?,
+        decided: decided.transpose()?,
+        updated_at: moment(row.get(4)?),
+    })
+}
+
+fn listed_session(row: &Row<'_>) -> Result<ListedSession, Fault> {
+    let (tenant, status): (String, String) = (row.get(1)?, row.get(2)?);
+    let id = row.get_ref(0)?.as_blob().map_err(Error::corrupt)?;
+    let unknown = || Error::corrupt("a session's status is not a known word");
+    Ok(ListedSession {
+        session: SessionId::from_bits(id_bits(id)?),
+        tenant: tenant.parse().map_err(Error::corrupt)?,
+        status: SessionStatus::parse(&status).ok_or_else(unknown)?,
+        head_seq: unsigned(row.get(3)?)?,
+        created_at: moment(row.get(4)?),
+        updated_at: moment(row.get(5)?),
+        n_waiting: unsigned(row.get(6)?)?,
+    })
+}

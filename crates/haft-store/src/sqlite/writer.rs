@@ -1,0 +1,200 @@
+//! The writer: one thread, one connection, and commits that are shared.
+//!
+//! Whatever has queued up while a commit was on its way to the disk goes into the next one, so
+//! that many sessions share the price of making it durable. Nobody is answered before it is.
+//!
+//! A job that fails in the database takes the batch with it: the batch is undone and its jobs run
+//! again one by one, each in a commit of its own, so that one that cannot be stored fails alone.
+//! Jobs are therefore repeatable, and a job that refuses does so before it writes anything.
+//!
+//! When the disk does not take what was written (an error of input or output, `fsync` above all),
+//! what is on the disk is not known any more, and the writer takes no more jobs: fail stop.
+
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::connection::database_error;
+use crate::error::{Error, ErrorKind};
+
+/// Enough for every session that a process drives to have one append under way; whoever comes
+/// when it is full waits for its place, which is how a slow disk slows the drivers down.
+const QUEUE_LEN: usize = 1_024;
+
+/// Bounds how long the first of a batch waits for the last.
+const BATCH_LEN_MAX: usize = 256;
+
+/// Something to do in a transaction, and someone to tell when it is durable.
+trait Job: Send {
+    /// Does the work; an error of the database undoes the batch.
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
+
+    /// Answers, once the commit has succeeded or failed. Says whether sessions are to be looked at.
+    fn answer(self: Box<Self>, commit: Result<(), &Error>) -> Hint;
+}
+
+/// Whether a job gives anyone something to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hint {
+    Look,
+    Nothing,
+}
+
+struct Task<F, T, E> {
+    work: F,
+    verdict: Option<Result<T, E>>,
+    answer: oneshot::Sender<Result<T, E>>,
+    hint: Hint,
+}
+
+impl<F, T, E> Job for Task<F, T, E>
+where
+    F: Fn(&Connection) -> rusqlite::Result<Result<T, E>> + Send,
+    T: Send,
+    E: From<Error> + Send,
+{
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        self.verdict = Some((self.work)(connection)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, commit: Result<(), &Error>) -> Hint {
+        let Self { verdict, answer, hint, .. } = *self;
+        let verdict = match (commit, verdict) {
+            (Ok(()), Some(verdict)) => verdict,
+            (Ok(()), None) => {
+                Err(Error::new(ErrorKind::Internal, "the writer skipped a job").into())
+            }
+            (Err(error), _) => Err(error.clone().into()),
+        };
+        let hint = if verdict.is_ok() { hint } else { Hint::Nothing };
+        // Whoever asked may have gone away; what was stored stays stored.
+        drop(answer.send(verdict));
+        hint
+    }
+}
+
+/// Takes jobs to the writer's thread, which ends with the handle.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// `None` only while the handle is being dropped.
+    jobs: Option<mpsc::Sender<Box<dyn Job>>>,
+    thread: Option<JoinHandle<()>>,
+    hints: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for dyn Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Job")
+    }
+}
+
+impl Writer {
+    pub(crate) fn start(connection: Connection) -> Result<Self, Error> {
+        let (jobs, queue) = mpsc::channel(QUEUE_LEN);
+        let hints = watch::Sender::new(0);
+        let batches = Batches { connection, hints: hints.clone(), stopped: None };
+        let thread = std::thread::Builder::new()
+            .name("haft-store-writer".to_owned())
+            .spawn(move || batches.run(queue))
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("starting: {error}")))?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), hints })
+    }
+
+    pub(crate) fn hints(&self) -> watch::Receiver<u64> {
+        self.hints.subscribe()
+    }
+
+    /// Does something in a transaction and returns when it is durable.
+    pub(crate) async fn write<F, T, E>(&self, hint: Hint, work: F) -> Result<T, E>
+    where
+        F: Fn(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let gone = || E::from(Error::new(ErrorKind::Stopped, "the writer has stopped"));
+        let (answer, verdict) = oneshot::channel();
+        let jobs = self.jobs.as_ref().ok_or_else(gone)?;
+        let task = Task { work, verdict: None, answer, hint };
+        jobs.send(Box::new(task)).await.map_err(|_| gone())?;
+        verdict.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Writer {
+    /// Waits for what is queued, so that a directory whose store is gone can be opened again.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the writer has been reported to everyone who waited for it.
+            drop(thread.join());
+        }
+    }
+}
+
+struct Batches {
+    connection: Connection,
+    hints: watch::Sender<u64>,
+    /// Why nothing is written any more.
+    stopped: Option<Error>,
+}
+
+impl Batches {
+    fn run(mut self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
+        let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
+        while queue.blocking_recv_many(&mut batch, BATCH_LEN_MAX) > 0 {
+            self.settle(std::mem::take(&mut batch));
+        }
+    }
+
+    fn settle(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        if let Some(error) = &self.stopped {
+            batch.into_iter().for_each(|job| {
+                job.answer(Err(error));
+            });
+            return;
+        }
+        match self.commit(&mut batch) {
+            Ok(()) => {
+                // All of them: each job answers its own caller.
+                let hints = batch.into_iter().map(|job| job.answer(Ok(())));
+                if hints.fold(false, |look, hint| look | (hint == Hint::Look)) {
+                    self.hints.send_modify(|count| *count += 1);
+                }
+            }
+            Err(error) if batch.len() == 1 || error.kind() == ErrorKind::Stopped => {
+                self.fail(batch, &error);
+            }
+            Err(_) => batch.into_iter().for_each(|job| self.settle(vec![job])),
+        }
+    }
+
+    fn commit(&self, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
+        let mut attempt = || {
+            self.connection.execute_batch("BEGIN IMMEDIATE")?;
+            batch.iter_mut().try_for_each(|job| job.run(&self.connection))?;
+            self.connection.execute_batch("COMMIT")
+        };
+        let committed = attempt();
+        committed.map_err(|error| {
+            let error = database_error(&error);
+            if self.connection.is_autocommit() {
+                return error;
+            }
+            match self.connection.execute_batch("ROLLBACK") {
+                Ok(()) => error,
+                Err(rollback) => Error::new(ErrorKind::Stopped, format!("{error}; {rollback}")),
+            }
+        })
+    }
+
+    fn fail(&mut self, batch: Vec<Box<dyn Job>>, error: &Error) {
+        if error.kind() == ErrorKind::Stopped {
+            self.stopped = Some(error.clone().during("no more writes are taken"));
+        }
+        batch.into_iter().for_each(|job| {
+            job.answer(Err(error));
+        });
+    }
+}

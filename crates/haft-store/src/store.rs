@@ -1,0 +1,451 @@
+//! The handle: one set of verbs over two databases.
+//!
+//! An enum and no trait: there are exactly two backends, both ours, and no caller is generic over
+//! them. Arguments are values that a backend can send to its own thread or connection.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_core::journal::{Entry, Head};
+use haft_core::{Actor, ArtifactId, CallId, Digest, Millis, SessionId, Timestamp};
+use tokio::sync::watch;
+
+use crate::append::{Append, AppendError, CreateError, Created, NewSession, Prepared};
+use crate::content::{
+    ArtifactError, Document, Hit, NewArtifact, Place, Put, PutError, Query, StoredArtifact,
+    StoredVersion, VersionInfo, Which,
+};
+use crate::error::Error;
+use crate::name::{NodeId, Tenant};
+use crate::page::Page;
+use crate::postgres::Postgres;
+use crate::session::{
+    AcquireError, Lease, ListedSession, Loaded, SessionFilter, StoredCall, VerifyError,
+};
+use crate::sqlite::Sqlite;
+use crate::work::{Due, Moment, Pending, PendingCursor, PendingFilter, Wake};
+
+/// How long without a hint before whoever waits for [`Changes`] looks anyway.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+
+/// How many entries [`Store::verify`] holds in memory at a time.
+const VERIFY_CHUNK: u32 = 1_000;
+
+/// A store, cheap to clone; the database is closed with the last clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    backend: Backend,
+}
+
+#[derive(Debug, Clone)]
+enum Backend {
+    Postgres(Arc<Postgres>),
+    Sqlite(Arc<Sqlite>),
+}
+
+/// Passes a call on to whichever backend there is.
+macro_rules! on_backend {
+    ($store:expr, $verb:ident($($argument:expr),*)) => {
+        match &$store.backend {
+            Backend::Postgres(postgres) => postgres.$verb($($argument),*).await,
+            Backend::Sqlite(sqlite) => sqlite.$verb($($argument),*).await,
+        }
+    };
+}
+
+impl Store {
+    /// Opens the embedded store in a directory, which is created if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When another process has it, it holds something else, a newer Haft wrote it, or it cannot
+    /// be written to.
+    pub fn open_sqlite(directory: &Path) -> Result<Self, Error> {
+        Ok(Self { backend: Backend::Sqlite(Arc::new(Sqlite::open(directory)?)) })
+    }
+
+    /// Connects to a PostgreSQL database and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer, or a newer Haft wrote it.
+    pub async fn connect_postgres(url: &str) -> Result<Self, Error> {
+        Ok(Self { backend: Backend::Postgres(Arc::new(Postgres::connect(url).await?)) })
+    }
+
+    /// Creates a session along with its first events.
+    ///
+    /// # Errors
+    ///
+    /// [`CreateError::Exists`] when there is one with this id.
+    pub async fn create_session(&self, new: &NewSession) -> Result<Created, CreateError> {
+        let prepared = Prepared::create(new)?;
+        let epoch = u64::from(new.owner.is_some());
+        match on_backend!(self, append(prepared)) {
+            Ok(head) => Ok(Created { head, epoch }),
+            // A session that is there already has a head that has moved from the empty one, or
+            // another epoch.
+            Err(
+                AppendError::HeadMoved { .. }
+                | AppendError::Fenced { .. }
+                | AppendError::UnknownSession,
+            ) => Err(CreateError::Exists),
+            Err(AppendError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Appends events and everything derived from them, durably, and returns where the log ends.
+    ///
+    /// # Errors
+    ///
+    /// [`AppendError::Fenced`] or [`AppendError::HeadMoved`] when someone else was first.
+    pub async fn append(&self, append: &Append) -> Result<Head, AppendError> {
+        let prepared = Prepared::append(append)?;
+        on_backend!(self, append(prepared))
+    }
+
+    /// Loads a session: its latest snapshot and what was appended since.
+    ///
+    /// # Errors
+    ///
+    /// When what is stored is not what was written.
+    pub async fn load(&self, session: SessionId) -> Result<Option<Loaded>, Error> {
+        let Some(raw) = on_backend!(self, read_session(session, Whole::FromSnapshot))? else {
+            return Ok(None);
+        };
+        if let Some(loaded) = raw.fold()? {
+            return Ok(Some(loaded));
+        }
+        match on_backend!(self, read_session(session, Whole::Log))? {
+            Some(raw) => raw.fold(),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns a session's entries after a place, in order.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn entries(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<Entry>, Error> {
+        on_backend!(self, entries(session, after, limit))
+    }
+
+    /// Checks a session's whole log against its hashes and the session's row.
+    ///
+    /// # Errors
+    ///
+    /// When an entry was changed, moved, left out or cut off, and which.
+    pub async fn verify(&self, session: SessionId) -> Result<Head, VerifyError> {
+        let stored = on_backend!(self, head(session))?.ok_or(VerifyError::UnknownSession)?;
+        let mut head = Head::EMPTY;
+        loop {
+            let entries = self.entries(session, head.seq, VERIFY_CHUNK).await?;
+            for entry in &entries {
+                head.verify(entry)?;
+            }
+            if entries.is_empty() {
+                break;
+            }
+        }
+        // Entries appended since the row was read are fine; missing ones are not.
+        if head.seq < stored.seq || (head.seq == stored.seq && head != stored) {
+            return Err(VerifyError::Cut { expected: stored.seq, found: head.seq });
+        }
+        Ok(head)
+    }
+
+    /// Says that a node is alive for a while; returns until when.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored; the node must then stop before its lease has run out.
+    pub async fn heartbeat(
+        &self,
+        node: &NodeId,
+        now: Moment,
+        ttl: Millis,
+    ) -> Result<Timestamp, Error> {
+        on_backend!(self, heartbeat(node.clone(), now, ttl))
+    }
+
+    /// Takes a session over, if nobody alive owns it. The epoch moves on, so that whoever owned
+    /// it can append no more, this very node included.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::Held`] when another node that is alive owns it.
+    pub async fn acquire(
+        &self,
+        session: SessionId,
+        node: &NodeId,
+        now: Moment,
+    ) -> Result<Lease, AcquireError> {
+        on_backend!(self, acquire(session, node.clone(), now))
+    }
+
+    /// Gives a session back; a lease that someone else has taken over is left alone.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored.
+    pub async fn release(&self, lease: &Lease) -> Result<(), Error> {
+        on_backend!(self, release(lease.clone()))
+    }
+
+    /// Takes a node out: its sessions are given back and its heartbeat ends.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored.
+    pub async fn retire(&self, node: &NodeId) -> Result<(), Error> {
+        on_backend!(self, retire(node.clone()))
+    }
+
+    /// Returns what is known about a call, also about one of an earlier turn.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub async fn call(
+        &self,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Option<StoredCall>, Error> {
+        on_backend!(self, call(session, call))
+    }
+
+    /// Lists sessions, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn sessions(
+        &self,
+        filter: &SessionFilter,
+        page: &Page<SessionId>,
+    ) -> Result<Vec<ListedSession>, Error> {
+        on_backend!(self, sessions(filter.clone(), page.clone()))
+    }
+
+    /// Lists what waits for someone outside, the nearest deadline first.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub async fn pending(
+        &self,
+        filter: &PendingFilter,
+        page: &Page<PendingCursor>,
+    ) -> Result<Vec<Pending>, Error> {
+        on_backend!(self, pending(filter.clone(), page.clone()))
+    }
+
+    /// Claims what is due for `hold`: waits that have run out and retries. It is found again when
+    /// nothing has come of it by then.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or claimed.
+    pub async fn claim_due(
+        &self,
+        now: Moment,
+        hold: Millis,
+        limit: u32,
+    ) -> Result<Vec<Due>, Error> {
+        on_backend!(self, claim_due(now, hold, limit))
+    }
+
+    /// Returns when the next thing falls due, claimed or not; `None` when nothing will.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        on_backend!(self, next_due())
+    }
+
+    /// Claims sessions to look at for `hold`: those that the node owns, and those that nobody
+    /// alive owns.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read or claimed.
+    pub async fn claim_wakes(
+        &self,
+        node: &NodeId,
+        now: Moment,
+        hold: Millis,
+        limit: u32,
+    ) -> Result<Vec<Wake>, Error> {
+        on_backend!(self, claim_wakes(node.clone(), now, hold, limit))
+    }
+
+    /// Marks a session as one to look at, whoever owns it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored.
+    pub async fn wake(&self, session: SessionId) -> Result<(), Error> {
+        on_backend!(self, wake(session))
+    }
+
+    /// Says that a wake has been dealt with; one that came later stays.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored.
+    pub async fn finish_wake(&self, wake: Wake) -> Result<(), Error> {
+        on_backend!(self, finish_wake(wake))
+    }
+
+    /// Returns hints that there may be wakes to claim.
+    pub fn changes(&self) -> Changes {
+        let hints = match &self.backend {
+            Backend::Postgres(postgres) => postgres.hints(),
+            Backend::Sqlite(sqlite) => sqlite.hints(),
+        };
+        Changes { hints }
+    }
+
+    /// Keeps an artifact, and returns the hash of its bytes. The same again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError::Taken`] when the id stands for something else.
+    pub async fn put_artifact(
+        &self,
+        new: &NewArtifact,
+        body: Vec<u8>,
+    ) -> Result<Digest, ArtifactError> {
+        on_backend!(self, put_artifact(new.clone(), body))
+    }
+
+    /// Reads an artifact of a tenant and checks it against its hash.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is not what was kept.
+    pub async fn artifact(
+        &self,
+        tenant: &Tenant,
+        id: ArtifactId,
+    ) -> Result<Option<StoredArtifact>, Error> {
+        on_backend!(self, artifact(tenant.clone(), id))
+    }
+
+    /// Writes versions, all or none; returns the number of each.
+    ///
+    /// # Errors
+    ///
+    /// [`PutError::Moved`] when a place is not as its writer saw it.
+    pub async fn put_versions(
+        &self,
+        puts: Vec<Put>,
+        by: &Actor,
+        at: Timestamp,
+    ) -> Result<Vec<u64>, PutError> {
+        on_backend!(self, put_versions(puts, by.clone(), at))
+    }
+
+    /// Reads a version and checks it against its hash.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is not what was written.
+    pub async fn version(
+        &self,
+        place: &Place,
+        which: Which,
+    ) -> Result<Option<StoredVersion>, Error> {
+        on_backend!(self, version(place.clone(), which))
+    }
+
+    /// Lists the versions of a place, the latest first; a page goes on below a number.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn versions(
+        &self,
+        place: &Place,
+        page: &Page<u64>,
+    ) -> Result<Vec<VersionInfo>, Error> {
+        on_backend!(self, versions(place.clone(), page.clone()))
+    }
+
+    /// Lists the keys of a space that have content, in order, each with its latest version.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn keys(
+        &self,
+        tenant: &Tenant,
+        space: &str,
+        page: &Page<String>,
+    ) -> Result<Vec<(String, VersionInfo)>, Error> {
+        on_backend!(self, keys(tenant.clone(), space.to_owned(), page.clone()))
+    }
+
+    /// Makes a document findable by its words.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored.
+    pub async fn index(&self, document: &Document) -> Result<(), Error> {
+        on_backend!(self, index(document.clone()))
+    }
+
+    /// Takes a document out of the index; none there is fine.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored.
+    pub async fn unindex(&self, place: &Place) -> Result<(), Error> {
+        on_backend!(self, unindex(place.clone()))
+    }
+
+    /// Finds documents that hold all of the words; none are found for no words.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn search(&self, query: &Query) -> Result<Vec<Hit>, Error> {
+        on_backend!(self, search(query.clone()))
+    }
+}
+
+/// How much of a log a backend reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whole {
+    FromSnapshot,
+    Log,
+}
+
+/// Hints that there may be something to claim. They may come too often, and never too late by
+/// more than a second: what is true is what [`Store::claim_wakes`] and [`Store::claim_due`] say.
+#[derive(Debug)]
+pub struct Changes {
+    hints: watch::Receiver<u64>,
+}
+
+impl Changes {
+    /// Waits until it is worth looking.
+    pub async fn changed(&mut self) {
+        let hint = async {
+            if self.hints.changed().await.is_err() {
+                // The store is closed: nothing hints any more, and looking in a loop helps nobody.
+                std::future::pending::<()>().await;
+            }
+        };
+        // That a second has passed is as good a reason to look as a hint.
+        drop(tokio::time::timeout(POLL_EVERY, hint).await);
+    }
+}

@@ -1,0 +1,130 @@
+//! The inbox and the list of sessions: filters, and pages that stay stable while things change.
+
+use haft_core::Millis;
+use haft_core::session::SuspensionKind;
+use haft_core::tool::Executor;
+use haft_store::{Page, PendingFilter, SessionFilter, SessionStatus, Tenant};
+
+use crate::backing::on_every_store;
+use crate::driver::{START, Session, ann, charge, denial, read, tool};
+
+// S4-16, S4-17: what is kept of a suspension is what a renderer needs, and it shows which kind.
+#[test]
+fn s4_17_the_inbox_shows_what_waits_by_deadline_tenant_and_kind() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let question = tool("ask_user", |definition| definition.executor = Executor::Human);
+        let mut late = Session::create(&store, "acme").await;
+        late.now = START + Millis(1_000);
+        let asked = late.propose(&question).await;
+        let mut early = Session::create(&store, "acme").await;
+        let gated = early.propose(&charge()).await;
+        let mut foreign = Session::create(&store, "umbrella").await;
+        foreign.propose(&charge()).await;
+
+        let acme = PendingFilter { tenant: Tenant::new("acme").ok(), ..PendingFilter::default() };
+        let inbox = store.pending(&acme, &Page::first(10)).await.unwrap();
+        let shown: Vec<_> =
+            inbox.iter().map(|wait| (wait.call, wait.kind, wait.tool.as_str())).collect();
+        let expected = [
+            (gated, SuspensionKind::Approval, "charge_card"),
+            (asked, SuspensionKind::Elicitation, "ask_user"),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!((inbox[0].since, inbox[0].round), (START, 1));
+
+        let kind = Some(SuspensionKind::Elicitation);
+        let asked_only = PendingFilter { kind, ..acme };
+        assert_eq!(store.pending(&asked_only, &Page::first(10)).await.unwrap().len(), 1);
+        let session = Some(foreign.id);
+        let of_session = PendingFilter { session, ..PendingFilter::default() };
+        assert_eq!(store.pending(&of_session, &Page::first(10)).await.unwrap().len(), 1);
+        assert_eq!(
+            store.pending(&PendingFilter::default(), &Page::first(10)).await.unwrap().len(),
+            3
+        );
+    });
+}
+
+#[test]
+fn pages_of_the_inbox_neither_repeat_nor_hide_anything_while_it_changes() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let mut sessions = Vec::new();
+        for number in 0..30u64 {
+            let mut session = Session::create(&store, "acme").await;
+            // Several share a deadline.
+            session.now = START + Millis(number / 3 * 1_000);
+            let call = session.propose(&charge()).await;
+            sessions.push((session, call));
+        }
+        let mut seen = Vec::new();
+        let mut page = Page::first(7);
+        loop {
+            let waits = store.pending(&PendingFilter::default(), &page).await.unwrap();
+            let Some(last) = waits.last() else { break };
+            page = Page::after(last.cursor(), 7);
+            seen.extend(waits.iter().map(|wait| wait.call));
+            // One that was shown goes away between two pages.
+            let shown = seen[seen.len() - 2];
+            let (session, call) = sessions.iter_mut().find(|(_, call)| *call == shown).unwrap();
+            session.input(denial(*call, ann())).await.unwrap();
+        }
+        let mut sorted = seen.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert_eq!((seen.len(), sorted.len()), (30, 30));
+    });
+}
+
+#[test]
+fn sessions_are_listed_newest_first_by_tenant_and_status() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let mut created = Vec::new();
+        for number in 0..9 {
+            let tenant = if number % 3 == 0 { "umbrella" } else { "acme" };
+            let mut session = Session::create(&store, tenant).await;
+            if number % 2 == 0 {
+                session.propose(&charge()).await;
+            }
+            created.push(session.id);
+        }
+        let mut listed = Vec::new();
+        let mut page = Page::first(4);
+        loop {
+            let sessions = store.sessions(&SessionFilter::default(), &page).await.unwrap();
+            let Some(last) = sessions.last() else { break };
+            page = Page::after(last.session, 4);
+            listed.extend(sessions.iter().map(|session| session.session));
+        }
+        created.reverse();
+        assert_eq!(listed, created);
+
+        let tenant = Tenant::new("acme").ok();
+        let status = Some(SessionStatus::Working);
+        let filter = SessionFilter { tenant, status };
+        let working = store.sessions(&filter, &Page::first(10)).await.unwrap();
+        assert_eq!(working.len(), 3);
+        assert!(working.iter().all(|session| session.n_waiting == 1));
+        assert!(working.iter().all(|session| session.tenant.as_str() == "acme"));
+        assert!(working.iter().all(|session| session.status == SessionStatus::Working));
+    });
+}
+
+#[test]
+fn a_session_is_idle_working_and_idle_again() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let mut session = Session::create(&store, "acme").await;
+        let status = async || {
+            let page = Page::first(1);
+            store.sessions(&SessionFilter::default(), &page).await.unwrap()[0].status
+        };
+        assert_eq!(status().await, SessionStatus::Idle);
+        let call = session.propose(&read()).await;
+        assert_eq!(status().await, SessionStatus::Working);
+        session.finish(call, crate::driver::ok("sunny")).await;
+        assert_eq!(status().await, SessionStatus::Idle);
+    });
+}

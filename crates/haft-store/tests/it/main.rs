@@ -1,0 +1,16 @@
+//! The stores, each case written once and run on both: SQLite in a directory of its own, and a
+//! real PostgreSQL in a schema of its own.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
+
+mod backing;
+mod cluster;
+mod content;
+mod driver;
+mod journal;
+mod lists;
+mod outage;
+mod ownership;
+mod races;
+mod sqlite_files;
+mod work;

@@ -1,0 +1,105 @@
+//! Who may append: leases, epochs, and what becomes of a node that died.
+
+use haft_core::Millis;
+use haft_store::{AcquireError, AppendError, Fence, Moment};
+
+use crate::backing::on_every_store;
+use crate::driver::{Failed, START, Session, ann, approval, charge, node, ok, read};
+
+const TTL: Millis = Millis(10_000);
+
+// D13: whoever held a lease and died does not block the next.
+#[test]
+fn d13_a_session_of_a_dead_node_is_taken_over_and_the_dead_node_is_fenced() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let (a, b) = (node("a"), node("b"));
+        store.heartbeat(&a, Moment::At(START), TTL).await.unwrap();
+        let mut old = Session::create_owned(&store, "acme", Some(a.clone())).await;
+        let call = old.propose(&read()).await;
+
+        let soon = Moment::At(START + Millis(9_999));
+        let held = store.acquire(old.id, &b, soon).await;
+        assert_eq!(held, Err(AcquireError::Held { owner: a }));
+
+        let other = backing.beside(&store).await;
+        let late = Moment::At(START + Millis(10_000));
+        let lease = other.acquire(old.id, &b, late).await.unwrap();
+        assert_eq!(lease.epoch, old.epoch + 1);
+        let mut new = Session::load(&other, old.id, START).await;
+        new.epoch = lease.epoch;
+        new.finish(call, ok("sunny")).await;
+
+        let (_, input) = crate::driver::proposal(&charge());
+        let fenced = Err(Failed::Append(AppendError::Fenced { current: lease.epoch }));
+        old.reload().await;
+        assert_eq!(old.input(input).await, fenced, "the old owner comes back");
+    });
+}
+
+#[test]
+fn a_node_that_starts_again_fences_what_it_left_running() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let a = node("a");
+        store.heartbeat(&a, Moment::At(START), TTL).await.unwrap();
+        let session = Session::create_owned(&store, "acme", Some(a.clone())).await;
+        let lease = store.acquire(session.id, &a, Moment::At(START)).await.unwrap();
+        assert_eq!(lease.epoch, session.epoch + 1);
+        let old = session.append_of(Fence::Owner { epoch: session.epoch }, vec![]);
+        let fenced = AppendError::Fenced { current: lease.epoch };
+        assert_eq!(store.append(&old).await, Err(fenced));
+    });
+}
+
+#[test]
+fn a_session_given_back_is_free_and_a_lease_taken_over_is_not_given_back() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let (a, b) = (node("a"), node("b"));
+        for node in [&a, &b] {
+            store.heartbeat(node, Moment::At(START), TTL).await.unwrap();
+        }
+        let id = Session::create(&store, "acme").await.id;
+        let first = store.acquire(id, &a, Moment::At(START)).await.unwrap();
+        store.release(&first).await.unwrap();
+        let second = store.acquire(id, &b, Moment::At(START)).await.unwrap();
+        assert_eq!(second.epoch, first.epoch + 1);
+
+        store.release(&first).await.unwrap();
+        let held = store.acquire(id, &a, Moment::At(START)).await;
+        assert_eq!(held, Err(AcquireError::Held { owner: b.clone() }));
+
+        store.retire(&b).await.unwrap();
+        let third = store.acquire(id, &a, Moment::At(START)).await.unwrap();
+        assert_eq!(third.epoch, second.epoch + 1);
+        let nobody = haft_core::SessionId::from_bits(crate::driver::fresh());
+        let unknown = store.acquire(nobody, &a, Moment::At(START)).await;
+        assert_eq!(unknown, Err(AcquireError::UnknownSession));
+    });
+}
+
+// S4-22, S4-23: a resolution needs no owner; the owner learns of it and goes on.
+#[test]
+fn s4_22_a_resolution_lands_beside_the_owner_who_then_goes_on() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let a = node("a");
+        store.heartbeat(&a, Moment::At(START), TTL).await.unwrap();
+        let mut owner = Session::create_owned(&store, "acme", Some(a)).await;
+        let call = owner.propose(&charge()).await;
+
+        let elsewhere = backing.beside(&store).await;
+        let mut resolver = Session::load(&elsewhere, owner.id, START).await;
+        resolver.input_anywhere(approval(call, ann())).await.unwrap();
+
+        let stale = owner.input(approval(call, ann())).await;
+        let moved = AppendError::HeadMoved { current: resolver.head };
+        assert_eq!(stale, Err(Failed::Append(moved)));
+
+        owner.reload().await;
+        owner.input(haft_core::session::Input::Woken).await.unwrap();
+        owner.finish(call, ok("charged")).await;
+        assert_eq!(elsewhere.load(owner.id).await.unwrap().unwrap().state, owner.state);
+    });
+}

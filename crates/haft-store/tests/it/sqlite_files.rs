@@ -1,0 +1,156 @@
+//! Files that are not what they should be, and disks that do not take what they should.
+
+use haft_core::session::Input;
+use haft_store::{AppendError, Error, ErrorKind, Store};
+
+use crate::backing::{Backing, Directory, runtime, tamper_sqlite};
+use crate::driver::{Failed, Session, ok, proposal, read};
+
+#[track_caller]
+fn refused(directory: &Directory, kind: ErrorKind, says: &str) {
+    let error = Store::open_sqlite(directory.path()).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(says), "{error}");
+    assert!(!error.hint().is_empty());
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let directory = Directory::new();
+    let text = "dear diary, ".repeat(1_000);
+    std::fs::write(directory.database(), &text).unwrap();
+    refused(&directory, ErrorKind::WrongFile, "haft.db");
+    assert_eq!(std::fs::read_to_string(directory.database()).unwrap(), text);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_left_alone() {
+    let directory = Directory::new();
+    tamper_sqlite(&directory, "CREATE TABLE recipes (name TEXT)");
+    let before = std::fs::read(directory.database()).unwrap();
+    refused(&directory, ErrorKind::WrongFile, "another program");
+    assert_eq!(std::fs::read(directory.database()).unwrap(), before);
+}
+
+#[test]
+fn a_database_of_a_newer_haft_is_refused() {
+    let directory = Directory::new();
+    drop(Store::open_sqlite(directory.path()).unwrap());
+    tamper_sqlite(&directory, "PRAGMA user_version = 99");
+    refused(&directory, ErrorKind::NewerSchema, "schema version 99");
+}
+
+#[test]
+fn a_directory_belongs_to_one_store_at_a_time() {
+    let directory = Directory::new();
+    let first = Store::open_sqlite(directory.path()).unwrap();
+    refused(&directory, ErrorKind::InUse, "another process has");
+    drop(first);
+    Store::open_sqlite(directory.path()).unwrap();
+}
+
+#[test]
+fn a_file_where_a_directory_should_be_is_refused() {
+    let directory = Directory::new();
+    let path = directory.path().join("file");
+    std::fs::write(&path, "x").unwrap();
+    let error = Store::open_sqlite(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongFile, "{error}");
+}
+
+/// A file system of its own in memory, taken away with the test.
+struct SmallDisk(Directory);
+
+impl SmallDisk {
+    /// `None` where mounting is not allowed, as in a container without the right to.
+    fn mount(megabytes: u32) -> Option<Self> {
+        let disk = Self(Directory::new());
+        let size = format!("size={megabytes}m");
+        disk.run("mount", &["-t", "tmpfs", "-o", &size, "tmpfs"]).then_some(disk)
+    }
+
+    fn make_read_only(&self) {
+        assert!(self.run("mount", &["-o", "remount,ro"]));
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "mounts a disk that can be full or read-only")]
+    fn run(&self, program: &str, arguments: &[&str]) -> bool {
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).arg(self.0.path());
+        command.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        self.run("umount", &["-l"]);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what a run leaves out is said aloud")]
+fn left_out(what: &str) {
+    println!("left out: {what} needs the right to mount a file system");
+}
+
+#[test]
+fn a_read_only_directory_is_refused() {
+    let Some(disk) = SmallDisk::mount(8) else { return left_out("a read-only directory") };
+    drop(Store::open_sqlite(disk.0.path()).unwrap());
+    disk.make_read_only();
+    refused(&disk.0, ErrorKind::ReadOnly, "");
+}
+
+#[test]
+fn a_full_disk_refuses_what_does_not_fit_keeps_what_was_acknowledged_and_goes_on() {
+    let Some(disk) = SmallDisk::mount(4) else { return left_out("a full disk") };
+    runtime().block_on(async {
+        let store = Store::open_sqlite(disk.0.path()).unwrap();
+        let filler = disk.0.path().join("filler");
+        let mut session = Session::create(&store, "acme").await;
+        std::fs::write(&filler, vec![0; 2 << 20]).unwrap();
+        let error = fill(&mut session).await;
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+        assert!(error.is_retryable());
+        let loaded = store.load(session.id).await.unwrap().unwrap();
+        assert_eq!((&loaded.state, loaded.head), (&session.state, session.head));
+
+        std::fs::remove_file(&filler).unwrap();
+        session.propose(&read()).await;
+        assert_eq!(store.verify(session.id).await, Ok(session.head));
+    });
+}
+
+/// Appends until the disk has had enough.
+async fn fill(session: &mut Session) -> Error {
+    for _ in 0..20_000 {
+        let (call, input) = proposal(&read());
+        match session.input(input).await {
+            Ok(()) => {}
+            Err(Failed::Append(AppendError::Store(error))) => return error,
+            Err(other) => panic!("{other:?}"),
+        }
+        let attempt = session.state.as_open().unwrap().call(call).unwrap().attempts;
+        let report = haft_core::session::AttemptReport::Returned(ok(&"x".repeat(4_000)).into());
+        let ended = haft_core::session::AttemptEnded { call, attempt, report };
+        match session.input(Input::AttemptEnded(ended)).await {
+            Ok(()) => {}
+            Err(Failed::Append(AppendError::Store(error))) => return error,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("the disk took everything")
+}
+
+// A store that is closed lets go of everything it had.
+#[test]
+fn a_store_can_be_opened_again_at_once_many_times() {
+    let backing = Backing::Sqlite(Directory::new());
+    runtime().block_on(async {
+        let mut id = None;
+        for _ in 0..10 {
+            let store = backing.open().await;
+            let id = *id.get_or_insert(Session::create(&store, "acme").await.id);
+            assert!(store.load(id).await.unwrap().is_some());
+        }
+    });
+}
