@@ -63,9 +63,9 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    /// Returns whether this is what a recorded decision of that kind would have been.
-    pub(super) fn is_recorded_as(&self, kind: DecidedKind) -> bool {
-        kind == match self {
+    /// Returns the kind of decision as which it is recorded.
+    pub const fn kind(&self) -> DecidedKind {
+        match self {
             Self::Approve { .. } => DecidedKind::Approve,
             Self::Deny { .. } => DecidedKind::Deny,
             Self::Answer { .. } => DecidedKind::Answer,

@@ -29,7 +29,7 @@ impl Draft {
     pub(super) fn take_resolution(&mut self, resolved: Resolved) -> Result<(), Refusal> {
         let Resolved { id, call, round, by, resolution, policy } = resolved;
         let (decided, found) = self.known(call)?;
-        let same = |d: &DecidedBy| d.resolution == Some(id) && resolution.is_recorded_as(d.kind);
+        let same = |d: &DecidedBy| d.resolution == Some(id) && resolution.kind() == d.kind;
         if decided.iter().any(same) {
             self.reply = Reply::AlreadyRecorded;
             return Ok(());
