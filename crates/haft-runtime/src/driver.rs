@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft_core::session::{
-    Config, Input, Opened, Refusal, Reply, Resolved, Stale, State, accept, decide,
+    Config, DecidedBy, Input, Opened, Refusal, Reply, Resolved, Stale, State, accept, decide,
 };
 use haft_core::{Actor, CallId, SessionId};
 use haft_store::{
@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::boundary::{Boundary, Observer};
 use crate::clock::Clock;
 use crate::error::InputError;
 use crate::fresh::fresh_bits;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub stop_grace: Duration,
     /// How often due work and wakes are looked for.
     pub sweep_every: Duration,
+    /// Who is told of the places at which a process may die.
+    pub observer: Observer,
     /// How long this node's sessions stay its own after its last heartbeat.
     pub lease_ttl: Duration,
 }
@@ -51,6 +54,7 @@ impl Settings {
             clock: Clock::System,
             stop_grace: Duration::from_secs(5),
             sweep_every: Duration::from_millis(250),
+            observer: Observer::default(),
             lease_ttl: Duration::from_secs(10),
         }
     }
@@ -83,6 +87,7 @@ pub(crate) struct Shared<P> {
     pub(crate) clock: Clock,
     pub(crate) stop_grace: Duration,
     pub(crate) live: LiveStream,
+    pub(crate) observer: Observer,
     lease_ttl: Duration,
     last_heartbeat: Mutex<Instant>,
     table: Mutex<Table>,
@@ -106,6 +111,7 @@ impl<P: Performer> Driver<P> {
             clock: settings.clock.clone(),
             stop_grace: settings.stop_grace,
             live: LiveStream::new(),
+            observer: settings.observer.clone(),
             lease_ttl: settings.lease_ttl,
             last_heartbeat: Mutex::new(Instant::now()),
             table: Mutex::default(),
@@ -168,11 +174,15 @@ impl<P: Performer> Driver<P> {
         session: SessionId,
         resolved: Resolved,
     ) -> Result<Reply, InputError> {
-        let call = resolved.call;
-        let reply = self.record(session, Input::Resolved(resolved)).await;
-        match reply {
+        let (call, id, kind) = (resolved.call, resolved.id, resolved.resolution.kind());
+        match self.record(session, Input::Resolved(resolved)).await {
             Err(InputError::Refused(Refusal::Stale(Stale::Unknown))) => {
-                Err(self.stale(session, call).await?)
+                let decided = self.decided(session, call).await?;
+                if decided.resolution == Some(id) && decided.kind == kind {
+                    return Ok(Reply::AlreadyRecorded);
+                }
+                let DecidedBy { by, kind: decision, at, .. } = decided;
+                Err(InputError::Refused(Refusal::Stale(Stale::Decided { by, decision, at })))
             }
             reply => reply,
         }
@@ -189,15 +199,10 @@ impl<P: Performer> Driver<P> {
 
     /// A call of an earlier turn is no longer in the session's state; the store knows who
     /// decided about it.
-    async fn stale(&self, session: SessionId, call: CallId) -> Result<InputError, InputError> {
+    async fn decided(&self, session: SessionId, call: CallId) -> Result<DecidedBy, InputError> {
         let known = self.shared.store.call(session, call).await?;
-        let stale = match known.and_then(|call| call.decided) {
-            Some(decided) => {
-                Stale::Decided { by: decided.by, decision: decided.kind, at: decided.at }
-            }
-            None => Stale::Unknown,
-        };
-        Ok(InputError::Refused(Refusal::Stale(stale)))
+        let unknown = InputError::Refused(Refusal::Stale(Stale::Unknown));
+        known.and_then(|call| call.decided).ok_or(unknown)
     }
 
     /// Has a session looked at: started here if it is at rest and nobody else owns it.
@@ -315,8 +320,10 @@ impl<P: Performer> Shared<P> {
                 events: decision.events,
                 snapshot: None,
             };
+            shared.observer.pass(Boundary::Decided);
             match shared.store.append(&append).await {
                 Ok(head) => {
+                    shared.observer.pass(Boundary::Appended);
                     let wake = Wake { session, seq: head.seq };
                     Self::wake(shared, session, Some(wake));
                     return Ok(decision.reply);

@@ -8,6 +8,7 @@ use haft_core::session::{
     Verified,
 };
 use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure};
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use crate::performer::{Job, Performer, Task};
@@ -50,42 +51,44 @@ impl Task {
 pub(crate) async fn run<P: Performer>(performer: Arc<P>, job: Job, grace: Duration) -> Input {
     let (key, limit, stop) = (job.task.key(), job.task.time_limit(), job.stop.clone());
     let mut work = tokio::spawn(async move { performer.perform(job).await });
-    let ended = tokio::select! {
-        joined = &mut work => Ended::Joined(joined),
-        () = elapsed(limit) => Ended::OutOfTime,
-        () = stopped_for(&stop, grace) => Ended::WouldNotStop,
+    let overrun = tokio::select! {
+        joined = &mut work => return reported(joined, key),
+        () = elapsed(limit) => Overrun::OutOfTime,
+        () = stopped_for(&stop, grace) => Overrun::WouldNotStop,
     };
-    match ended {
-        Ended::Joined(Ok(input)) if answers(&input, key) => input,
-        Ended::Joined(Ok(_)) => {
-            failed(key, ErrorClass::Internal, "the tool's host gave no answer to this")
-        }
-        Ended::Joined(Err(error)) if error.is_panic() => {
-            failed(key, ErrorClass::Internal, "the tool panicked")
-        }
-        Ended::Joined(Err(_)) => failed(key, ErrorClass::Cancelled, "[cancelled]"),
-        Ended::OutOfTime => {
+    match overrun {
+        Overrun::OutOfTime => {
             stop.cancel();
-            match tokio::time::timeout(grace, &mut work).await {
-                Ok(_) => failed(key, ErrorClass::Timeout, "it ran out of time and was stopped"),
-                Err(_) => {
-                    let message =
-                        "it ran out of time and could not be stopped; it may still be running";
-                    failed(key, ErrorClass::Timeout, message)
-                }
-            }
+            let stopped = tokio::time::timeout(grace, &mut work).await.is_ok();
+            failed(
+                key,
+                ErrorClass::Timeout,
+                match stopped {
+                    true => "it ran out of time and was stopped",
+                    false => "it ran out of time and could not be stopped; it may still be running",
+                },
+            )
         }
-        Ended::WouldNotStop => {
+        Overrun::WouldNotStop => {
             let message = "[cancelled] it could not be stopped; it may still be running";
             failed(key, ErrorClass::Cancelled, message)
         }
     }
 }
 
-enum Ended {
-    Joined(Result<Input, tokio::task::JoinError>),
+/// Why a job is no longer waited for.
+enum Overrun {
     OutOfTime,
     WouldNotStop,
+}
+
+fn reported(joined: Result<Input, JoinError>, key: JobKey) -> Input {
+    match joined {
+        Ok(input) if answers(&input, key) => input,
+        Ok(_) => failed(key, ErrorClass::Internal, "the tool's host gave no answer to this"),
+        Err(error) if error.is_panic() => failed(key, ErrorClass::Internal, "the tool panicked"),
+        Err(_) => failed(key, ErrorClass::Cancelled, "[cancelled]"),
+    }
 }
 
 async fn elapsed(limit: Option<Duration>) {

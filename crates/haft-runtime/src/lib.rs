@@ -9,6 +9,7 @@
 //! The driver decides nothing: what follows from an input is the machine's business
 //! (`haft_core::session`). It does not know what tools there are: that is its [`Performer`]'s.
 
+mod boundary;
 mod clock;
 mod driver;
 mod error;
@@ -19,6 +20,7 @@ mod performer;
 mod session_task;
 mod sweeper;
 
+pub use boundary::{Boundary, Observer};
 pub use clock::{Clock, ManualClock};
 pub use driver::{Driver, Settings};
 pub use error::InputError;

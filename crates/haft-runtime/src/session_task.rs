@@ -14,6 +14,7 @@ use haft_store::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::boundary::Boundary;
 use crate::driver::Shared;
 use crate::error::InputError;
 use crate::job::{self, JobKey};
@@ -197,8 +198,10 @@ impl<P: Performer> SessionTask<P> {
                 events: decision.events.clone(),
                 snapshot: self.snapshot_due(&decision),
             };
+            self.shared.observer.pass(Boundary::Decided);
             match self.shared.store.append(&append).await {
                 Ok(head) => {
+                    self.shared.observer.pass(Boundary::Appended);
                     self.tell(&decision);
                     self.head = head;
                     self.shared.require_fresh_lease()?;
@@ -297,9 +300,11 @@ impl<P: Performer> SessionTask<P> {
         self.running.insert(key, stop.clone());
         let job = Job { session: self.session, task, stop };
         let (performer, mailbox) = (Arc::clone(&self.shared.performer), self.mailbox.clone());
-        let grace = self.shared.stop_grace;
+        let (grace, observer) = (self.shared.stop_grace, self.shared.observer.clone());
         tokio::spawn(async move {
+            observer.pass(Boundary::JobStarting);
             let input = job::run(performer, job, grace).await;
+            observer.pass(Boundary::JobEnded);
             // The task may be gone, fenced or shut down: then the next owner recovers the call.
             mailbox.send(Letter::Done(key, Box::new(input))).await.unwrap_or_default();
         });

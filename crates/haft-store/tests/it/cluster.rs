@@ -12,6 +12,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A running cluster, as long as it is held.
@@ -70,7 +71,10 @@ impl Cluster {
 
     /// Starts a cluster for one test, which may stop it and start it again.
     pub(crate) fn private() -> Self {
-        let directory = std::env::temp_dir().join(format!("haft-test-pg-{}", std::process::id()));
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("haft-test-pg-{}-{count}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
         let cluster = Self { directory, stop: Stop::Owner };
         cluster.initialise();
         cluster.start(free_port());

@@ -1,0 +1,293 @@
+//! One life: a node that takes up what earlier lives left, starts new sessions, and plays the
+//! people. It dies at a boundary if it was told to, or whenever it is killed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use haft_core::session::{
+    AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy, Input,
+    ModelFailed, PolicyFacts, Preview, Previewed, Proposal, Refusal, Resolution, Resolved,
+    Returned, Settlement, SoundCall, SuspensionKind, Verification, Verified,
+};
+use haft_core::tool::{Definition, Gate, Idempotency, Mutates, Schema, ToolSpec};
+use haft_core::{
+    Actor, ActorId, Arguments, CallId, CallResult, Digest, ErrorClass, Failure, Millis, Output,
+    ProviderCallId, ResolutionId, SessionId,
+};
+use haft_runtime::{Clock, Driver, InputError, Job, Observer, Performer, Settings, Task};
+use haft_store::{NodeId, Page, Pending, PendingFilter, SessionFilter, SessionStatus, Tenant};
+
+use super::world::{Pen, World};
+use crate::Verdict;
+use crate::audit::{all_sessions, sessions};
+use crate::place::Place;
+
+/// One life of the process that is killed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LifeArgs {
+    #[arg(long)]
+    directory: PathBuf,
+    #[arg(long)]
+    database_url: Option<String>,
+    #[arg(long)]
+    sessions: u32,
+    #[arg(long)]
+    die_at: Option<u32>,
+    #[arg(long, default_value_t = 1)]
+    nodes: u32,
+}
+
+/// How long a silent node keeps its sessions.
+pub(super) const LEASE_TTL: Duration = Duration::from_millis(1500);
+
+/// How long a careful person waits before believing that something did not happen: a process
+/// that is frozen may yet do it.
+const PATIENCE: Millis = Millis(4_000);
+
+pub(super) fn place(directory: &Path, database_url: Option<&String>) -> Place {
+    Place { data: directory.join("store"), database_url: database_url.cloned() }
+}
+
+pub(crate) fn live(args: &LifeArgs) -> anyhow::Result<Verdict> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let life = Life::begin(args).await?;
+        life.take_up().await?;
+        let newcomers = life.open_sessions(args.sessions);
+        let people = life.play_people(args.sessions);
+        tokio::try_join!(newcomers, people)?;
+        life.driver.shutdown(Duration::from_secs(10)).await;
+        Ok(Verdict::Holds)
+    })
+}
+
+struct Life {
+    driver: Driver<Hands>,
+    directory: PathBuf,
+    pen: Arc<Pen>,
+    tools: Tools,
+    patience: Millis,
+    person: Actor,
+    tenant: Tenant,
+}
+
+/// An unsafe one that asks, an unsafe one that does not, a keyed one, and one that only looks.
+struct Tools {
+    charge: ToolSpec,
+    mail: ToolSpec,
+    book: ToolSpec,
+    look: ToolSpec,
+}
+
+impl Tools {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            charge: tool("charge", Mutates::Irreversible, |d| d.gate = Gate::Ask)?,
+            mail: tool("mail", Mutates::Irreversible, |_| {})?,
+            book: tool("book", Mutates::Bounded, |d| {
+                d.facets.idempotency = Some(Idempotency::Keyed);
+            })?,
+            look: tool("look", Mutates::None, |_| {})?,
+        })
+    }
+}
+
+fn tool(
+    name: &str,
+    mutates: Mutates,
+    change: impl FnOnce(&mut Definition),
+) -> anyhow::Result<ToolSpec> {
+    let schema = Schema::new(r#"{"type":"object"}"#)?;
+    let mut definition = Definition::new(name.parse()?, "For torture.", schema);
+    definition.facets.mutates = Some(mutates);
+    definition.gate = Gate::Auto;
+    definition.suspend_ttl = Millis::from_secs(3600);
+    change(&mut definition);
+    Ok(ToolSpec::new(definition)?)
+}
+
+impl Life {
+    async fn begin(args: &LifeArgs) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&args.directory).context("making the directory")?;
+        let store = place(&args.directory, args.database_url.as_ref()).open().await?;
+        let pen = Arc::new(Pen::open(&args.directory)?);
+        let mut settings = Settings::new(NodeId::new(&format!("life-{}", std::process::id()))?);
+        settings.sweep_every = Duration::from_millis(20);
+        settings.lease_ttl = LEASE_TTL;
+        settings.observer = args.die_at.map_or_else(Observer::default, die_at);
+        let driver = Driver::start(store, Arc::new(Hands(Arc::clone(&pen))), &settings);
+        Ok(Self {
+            driver,
+            directory: args.directory.clone(),
+            pen,
+            tools: Tools::new()?,
+            patience: if args.nodes > 1 { PATIENCE } else { Millis(0) },
+            person: Actor::user(ActorId::new("torturer")?),
+            tenant: Tenant::new("torture")?,
+        })
+    }
+
+    /// Whatever an earlier life left running is looked at; the store's wakes would find most of
+    /// it, a server would do just this when it starts.
+    async fn take_up(&self) -> anyhow::Result<()> {
+        for session in self.working().await? {
+            self.driver.wake(session);
+        }
+        Ok(())
+    }
+
+    async fn working(&self) -> anyhow::Result<Vec<SessionId>> {
+        let filter = SessionFilter { status: Some(SessionStatus::Working), ..Default::default() };
+        sessions(self.driver.store(), &filter).await
+    }
+
+    async fn open_sessions(&self, wanted: u32) -> anyhow::Result<()> {
+        let known = all_sessions(self.driver.store()).await?.len();
+        for _ in known..wanted as usize {
+            let config = Config { driver: DrivenBy::Caller, ..Config::default() };
+            let opened = self.driver.open(self.tenant.clone(), config, self.person.clone()).await;
+            let Some(session) = left_to_others(opened)? else { continue };
+            let Tools { charge, mail, book, look } = &self.tools;
+            let calls = [mail, charge, book, look, charge];
+            let calls = calls.into_iter().map(|tool| self.proposal(tool));
+            let calls = calls.collect::<anyhow::Result<_>>()?;
+            let proposed = Input::CallsProposed(CallsProposed { calls });
+            left_to_others(self.driver.input(session, proposed).await)?;
+        }
+        Ok(())
+    }
+
+    fn proposal(&self, tool: &ToolSpec) -> anyhow::Result<Proposal> {
+        let bits = self.driver.fresh()?;
+        let arguments = serde_json::Map::from_iter([("n".to_owned(), bits.to_string().into())]);
+        Ok(Proposal {
+            id: CallId::from_bits(bits),
+            provider_id: ProviderCallId::new(format!("toolu_{bits}"))?,
+            name: tool.name.to_string(),
+            check: Check::Sound(SoundCall {
+                contract: Arc::clone(tool.contract()),
+                arguments: Arguments::plain(arguments),
+                policy: PolicyFacts::default(),
+                grants: Vec::new(),
+            }),
+        })
+    }
+
+    /// Answers whatever waits until nothing is left to wait for.
+    async fn play_people(&self, wanted: u32) -> anyhow::Result<()> {
+        loop {
+            let waiting = self.waiting().await?;
+            for pending in &waiting {
+                self.answer(pending).await?;
+            }
+            if waiting.is_empty() && self.is_done(wanted).await? {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn waiting(&self) -> anyhow::Result<Vec<Pending>> {
+        Ok(self.driver.store().pending(&PendingFilter::default(), &Page::first(200)).await?)
+    }
+
+    async fn is_done(&self, wanted: u32) -> anyhow::Result<bool> {
+        if self.driver.n_at_work() > 0 || !self.working().await?.is_empty() {
+            self.take_up().await?;
+            return Ok(false);
+        }
+        Ok(all_sessions(self.driver.store()).await?.len() >= wanted as usize)
+    }
+
+    /// Approves, or says what became of a call after looking at the world.
+    async fn answer(&self, pending: &Pending) -> anyhow::Result<()> {
+        let resolution = match pending.kind {
+            SuspensionKind::Settlement => {
+                let happened = World::read(&self.directory)?.effects.contains_key(&pending.call);
+                if !happened && Clock::System.now() < pending.since + self.patience {
+                    return Ok(());
+                }
+                Resolution::Settle(match happened {
+                    true => Settlement::Happened { output: None },
+                    false => Settlement::RunAgain,
+                })
+            }
+            SuspensionKind::Approval | SuspensionKind::Elicitation | SuspensionKind::ClientExec => {
+                Resolution::Approve { edit: None, note: None, grant: None }
+            }
+        };
+        let resolved = Resolved {
+            id: ResolutionId::from_bits(self.driver.fresh()?),
+            call: pending.call,
+            round: Some(pending.round),
+            by: self.person.clone(),
+            resolution,
+            policy: PolicyFacts::default(),
+        };
+        let reply = left_to_others(self.driver.resolve(pending.session, resolved).await)?;
+        if reply.is_some() && pending.kind == SuspensionKind::Approval {
+            self.pen.acknowledged(pending.call).context("writing down an acknowledgement")?;
+        }
+        Ok(())
+    }
+}
+
+/// What another node has done, or does better, is no error here.
+fn left_to_others<T>(done: Result<T, InputError>) -> anyhow::Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(
+            InputError::Refused(Refusal::Stale(_))
+            | InputError::OwnedElsewhere { .. }
+            | InputError::LeaseLapsed
+            | InputError::Overloaded,
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Dies at the nth boundary, wherever that is.
+fn die_at(nth: u32) -> Observer {
+    let passed = AtomicU32::new(0);
+    Observer::new(move |_| {
+        if passed.fetch_add(1, Ordering::SeqCst) + 1 == nth {
+            std::process::abort();
+        }
+    })
+}
+
+/// Hands that write each effect to the world.
+struct Hands(Arc<Pen>);
+
+impl Performer for Hands {
+    async fn perform(&self, job: Job) -> Input {
+        match job.task {
+            Task::Execute { call, attempt, .. } => {
+                let result = match self.0.effect(call.id) {
+                    Ok(()) => CallResult::Ok(Output::of_text("done")),
+                    Err(error) => {
+                        CallResult::Err(Failure::new(ErrorClass::ToolError, error.to_string()))
+                    }
+                };
+                let report = AttemptReport::Returned(Returned::from(result));
+                Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
+            }
+            Task::AskModel { turn, attempt, .. } => {
+                let failure = Failure::new(ErrorClass::Upstream, "there is no model here");
+                Input::ModelFailed(ModelFailed { turn, attempt, failure })
+            }
+            Task::Preview { call } => {
+                let (fingerprint, targets) = (Digest::ZERO, Vec::new());
+                let preview = Preview { fingerprint, targets, diff: None, trouble: None };
+                Input::Previewed(Previewed { call: call.id, preview })
+            }
+            Task::Verify { call, attempt } => {
+                let verdict = Verification::Unknown;
+                Input::Verified(Verified { call: call.id, attempt, verdict })
+            }
+        }
+    }
+}

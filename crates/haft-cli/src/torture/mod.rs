@@ -1,0 +1,249 @@
+//! `haft torture`: a real process is killed while it works, again and again, and afterwards what
+//! happened in the world is compared with what the log says.
+//!
+//! Effects are counted outside the store, in a file of their own. People are played by the
+//! process itself: it approves what waits, and settles what is in doubt after looking at the
+//! world, as a careful person would. What it was acknowledged it writes down before going on.
+
+mod judge;
+mod life;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+pub(crate) use life::{LifeArgs, live};
+
+use crate::Verdict;
+use judge::Findings;
+use world::World;
+
+/// Kills a real process again and again while it works.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How often to kill.
+    #[arg(long, default_value_t = 50)]
+    kills: u32,
+    /// Where the random moments start from; the same seed gives the same plan.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A PostgreSQL database instead of an embedded store; it should be an empty one.
+    #[arg(long, value_name = "URL")]
+    database_url: Option<String>,
+    /// Where to work; a temporary directory when left out.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// How many processes share the database at a time; more than one needs PostgreSQL. Beside
+    /// being killed, they are then frozen until others have taken over, and let go again.
+    #[arg(
+        long,
+        default_value_t = 1,
+        requires_if("2", "database_url"),
+        requires_if("3", "database_url")
+    )]
+    nodes: u32,
+    /// How many sessions are opened in all.
+    #[arg(long, default_value_t = 200)]
+    sessions: u32,
+    /// Prints the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a life ends.
+#[derive(Debug, Clone, Copy)]
+enum Death {
+    /// At the nth boundary between deciding, storing, telling and doing.
+    AtBoundary(u32),
+    /// Some time after it began, by SIGKILL.
+    After(Duration),
+    /// It may finish its work.
+    Natural,
+}
+
+/// The whole run, for people and scripts.
+#[derive(Debug, Serialize)]
+struct Report {
+    seed: u64,
+    kills_at_boundaries: u32,
+    kills_at_random: u32,
+    freezes: u32,
+    lives_that_finished_first: u32,
+    findings: Findings,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let scratch = tempfile::tempdir().context("making a temporary directory")?;
+    let directory = args.data.clone().unwrap_or_else(|| scratch.path().to_owned());
+    let mut report = Report {
+        seed: args.seed,
+        kills_at_boundaries: 0,
+        kills_at_random: 0,
+        freezes: 0,
+        lives_that_finished_first: 0,
+        findings: Findings::default(),
+    };
+    let mut dice = Dice(args.seed | 1);
+    match args.nodes {
+        0 | 1 => one_after_another(args, &directory, &mut dice, &mut report)?,
+        _ => side_by_side(args, &directory, &mut dice, &mut report)?,
+    }
+    one_life(args, &directory, Death::Natural)?;
+    let world = World::read(&directory)?;
+    report.findings = judge::judge(&life::place(&directory, args.database_url.as_ref()), &world)?;
+    print(&report, args.json)?;
+    Ok(if report.findings.holds() { Verdict::Holds } else { Verdict::Broken })
+}
+
+/// One process at a time: killed at a boundary, or after a while, by turns.
+fn one_after_another(
+    args: &Args,
+    directory: &Path,
+    dice: &mut Dice,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut n_kills = 0;
+    while n_kills < args.kills {
+        let death = match n_kills % 2 {
+            0 => Death::AtBoundary(1 + dice.below(60)),
+            _ => Death::After(Duration::from_millis(u64::from(20 + dice.below(180)))),
+        };
+        match (one_life(args, directory, death)?, death) {
+            (Ended::Killed, Death::AtBoundary(_)) => report.kills_at_boundaries += 1,
+            (Ended::Killed, Death::After(_) | Death::Natural) => report.kills_at_random += 1,
+            (Ended::Finished, _) => report.lives_that_finished_first += 1,
+        }
+        n_kills = report.kills_at_boundaries + report.kills_at_random;
+        if report.lives_that_finished_first > args.kills {
+            anyhow::bail!("the process keeps finishing before it is killed; raise --sessions");
+        }
+    }
+    Ok(())
+}
+
+/// Several processes over one database; one at a time is killed and replaced, or frozen until
+/// its lease is over and others have taken its sessions.
+fn side_by_side(
+    args: &Args,
+    directory: &Path,
+    dice: &mut Dice,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let born = |_| spawn(args, directory, Death::Natural);
+    let mut nodes: Vec<Child> = (0..args.nodes).map(born).collect::<anyhow::Result<_>>()?;
+    for n_round in 0..args.kills {
+        std::thread::sleep(Duration::from_millis(u64::from(60 + dice.below(240))));
+        let chosen = dice.below(args.nodes) as usize;
+        let node = &mut nodes[chosen];
+        if n_round % FREEZE_EVERY == FREEZE_EVERY - 1 {
+            signal(node, "STOP")?;
+            std::thread::sleep(life::LEASE_TTL + Duration::from_millis(700));
+            signal(node, "CONT")?;
+            report.freezes += 1;
+            continue;
+        }
+        if node.try_wait().context("looking after a process")?.is_some() {
+            report.lives_that_finished_first += 1;
+        } else {
+            node.kill().context("killing a process")?;
+            report.kills_at_random += 1;
+        }
+        expect_killed_or_done(node)?;
+        *node = spawn(args, directory, Death::Natural)?;
+    }
+    for mut node in nodes {
+        node.kill().context("killing a process")?;
+        expect_killed_or_done(&mut node)?;
+    }
+    Ok(())
+}
+
+/// Every so many rounds a process is frozen and not killed, because waiting for a lease to run
+/// out takes long.
+const FREEZE_EVERY: u32 = 10;
+
+fn expect_killed_or_done(node: &mut Child) -> anyhow::Result<()> {
+    let status = node.wait().context("waiting for a process")?;
+    match status.code() {
+        Some(0) | None => Ok(()),
+        Some(code) => anyhow::bail!("a process failed by itself with exit code {code}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "freezes the processes that this program started")]
+fn signal(node: &Child, name: &str) -> anyhow::Result<()> {
+    let status = Command::new("kill").args(["-s", name, &node.id().to_string()]).status();
+    // A process that is done cannot be frozen, and need not be.
+    status.map(|_| ()).context("sending a signal")
+}
+
+enum Ended {
+    Killed,
+    Finished,
+}
+
+/// Runs the process until it dies as planned, or is done.
+fn one_life(args: &Args, directory: &Path, death: Death) -> anyhow::Result<Ended> {
+    let mut child = spawn(args, directory, death)?;
+    if let Death::After(wait) = death {
+        std::thread::sleep(wait);
+        if child.try_wait().context("looking after the process")?.is_none() {
+            child.kill().context("killing the process")?;
+        }
+    }
+    let status = child.wait().context("waiting for the process")?;
+    match (status.success(), status.code()) {
+        (true, _) => Ok(Ended::Finished),
+        (false, None) => Ok(Ended::Killed),
+        (false, Some(code)) => anyhow::bail!("the process failed by itself with exit code {code}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the process that is killed is this very program")]
+fn spawn(args: &Args, directory: &Path, death: Death) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new(program);
+    command.arg("torture-life").arg("--directory").arg(directory);
+    command.arg("--sessions").arg(args.sessions.to_string());
+    command.arg("--nodes").arg(args.nodes.to_string());
+    if let Some(url) = &args.database_url {
+        command.arg("--database-url").arg(url);
+    }
+    if let Death::AtBoundary(nth) = death {
+        command.arg("--die-at").arg(nth.to_string());
+    }
+    command.stdin(Stdio::null()).spawn().context("starting a life")
+}
+
+fn print(report: &Report, json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(report)?);
+        return Ok(());
+    }
+    let kills = report.kills_at_boundaries + report.kills_at_random;
+    if report.freezes > 0 {
+        println!("frozen past its lease and let go {} times", report.freezes);
+    }
+    println!(
+        "killed {kills} times ({} at boundaries, {} at random), seed {}",
+        report.kills_at_boundaries, report.kills_at_random, report.seed
+    );
+    println!("{}", report.findings);
+    Ok(())
+}
+
+/// A small generator: what is random here must be repeatable.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        u32::try_from(self.0 % u64::from(limit.max(1))).unwrap_or(0)
+    }
+}

@@ -1,0 +1,8 @@
+//! The binary as people and scripts use it.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
+
+#[path = "../../../haft-store/tests/it/cluster.rs"]
+#[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
+mod cluster;
+mod torture;
