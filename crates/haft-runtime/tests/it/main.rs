@@ -1,6 +1,6 @@
 //! The driver over a real store: suspension and resolution that survive anything.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
+#![expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
 
 mod crashes;
 mod jobs;
