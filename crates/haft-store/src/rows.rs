@@ -120,7 +120,16 @@ impl Rows {
         for event in events {
             rows.take(at, event);
         }
+        rows.leave_out_what_changes_nothing();
         rows
+    }
+
+    /// A call that was proposed in this very append has no earlier wait or retry to end.
+    fn leave_out_what_changes_nothing(&mut self) {
+        for call in self.calls.iter_mut().filter(|call| call.asked_for.is_some()) {
+            call.wait.take_if(|wait| *wait == WaitChange::Closed);
+            call.retry.take_if(|retry| *retry == RetryChange::Over);
+        }
     }
 
     fn take(&mut self, at: Timestamp, event: &Event) {

@@ -12,8 +12,8 @@ use crate::rows::{CallStage, SessionStatus};
 /// After how many entries since the last one a driver should hand in another snapshot.
 ///
 /// Loading reads at most about this many entries, whatever the length of the log; a snapshot is
-/// about as large as five to ten entries, so that it adds a tenth or so to what is stored.
-pub const SNAPSHOT_EVERY: u64 = 64;
+/// about as large as five to ten entries and takes the place of the one before.
+pub const SNAPSHOT_EVERY: u64 = 16;
 
 /// A session as loaded.
 #[derive(Debug, Clone, PartialEq)]

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Job {
 impl Writer {
     pub(super) fn start(config: &Config, hints: Teller) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
-        let transactions = Transactions { link: Link::new(config), hints };
+        let transactions = Transactions { link: Link::new(&planned(config)), hints };
         // Ends when the last handle is gone and the queue is empty.
         drop(tokio::spawn(transactions.run(queue)));
         Self { jobs }
@@ -89,6 +89,19 @@ impl Writer {
         self.jobs.send(Job { prepared, answer }).await.map_err(|_| gone())?;
         verdict.await.map_err(|_| gone())?
     }
+}
+
+/// A batch always finds its few rows by their keys. Left to itself the planner reads whole tables
+/// that it has no statistics of yet, and plans every statement of every batch anew.
+fn planned(config: &Config) -> Config {
+    let given = config.get_options().unwrap_or_default();
+    let options = format!(
+        "{given} -cplan_cache_mode=force_generic_plan -cenable_seqscan=off \
+         -cenable_hashjoin=off -cenable_mergejoin=off"
+    );
+    let mut config = config.clone();
+    config.options(options.trim_start());
+    config
 }
 
 /// Why a transaction did not go through.

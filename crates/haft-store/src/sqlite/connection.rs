@@ -74,7 +74,7 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
          PRAGMA foreign_keys = ON;
          PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
          PRAGMA journal_size_limit = 67108864;
-         PRAGMA cache_size = -65536;"
+         PRAGMA cache_size = -16384;"
     );
     connection.execute_batch(&settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;

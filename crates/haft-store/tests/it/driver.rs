@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::journal::Head;
 use haft_core::session::{
-    AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy, Event, Expired,
-    Input, Opened, PolicyFacts, Proposal, Refusal, Resolution, Resolved, Returned, SoundCall,
-    State, accept, decide,
+    AttemptEnded, AttemptReport, Call, CallsProposed, Check, Config, Driver as DrivenBy, Event,
+    Expired, Input, Opened, PolicyFacts, Proposal, Refusal, Resolution, Resolved, Returned,
+    SoundCall, State, accept, decide,
 };
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
@@ -60,6 +60,12 @@ impl Session {
         let loaded = store.load(id).await.unwrap().expect("the session is stored");
         let (state, head, epoch) = (loaded.state, loaded.head, loaded.epoch);
         Self { store: store.clone(), id, state, head, epoch, now }
+    }
+
+    /// A call of the current turn that has no outcome yet.
+    pub(crate) fn open_call(&self, call: CallId) -> Option<&Call> {
+        let call = self.state.as_open().and_then(|open| open.call(call));
+        call.filter(|call| call.phase.is_open())
     }
 
     pub(crate) async fn reload(&mut self) {

@@ -8,6 +8,7 @@ use crate::backing::on_every_store;
 use crate::driver::{Session, ann, approval, charge, fresh, ok, read};
 
 // S4-33, S4-36: the log and the rows survive a restart, and loading gives the live state.
+// S4-40: this case, as all of these, is written once and run on every store.
 #[test]
 fn s4_36_a_session_loads_as_it_was_left_also_after_a_restart() {
     on_every_store(async |backing| {

@@ -1,7 +1,10 @@
 //! A database that goes away and comes back, and one that is not ours.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use haft_core::session::{AttemptEnded, AttemptReport, Input};
 use haft_store::{AppendError, ErrorKind, Store};
 
 use crate::backing::{on_postgres, runtime};
@@ -17,10 +20,10 @@ fn a_store_survives_its_database_being_killed_under_load() {
     let cluster = Cluster::private();
     runtime().block_on(async {
         let store = Store::connect_postgres(&cluster.url()).await.unwrap();
+        let over = Arc::new(AtomicBool::new(false));
         let mut tasks = Vec::new();
         for _ in 0..16 {
-            let store = store.clone();
-            tasks.push(tokio::spawn(work_through_outages(store)));
+            tasks.push(tokio::spawn(work_through_outages(store.clone(), Arc::clone(&over))));
         }
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -28,64 +31,53 @@ fn a_store_survives_its_database_being_killed_under_load() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             cluster.start_again();
         }
-        let mut n_outages = 0;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        over.store(true, Ordering::Relaxed);
         for task in tasks {
-            let (session, outages) = task.await.unwrap();
-            n_outages += outages;
+            let session = task.await.unwrap();
             assert_eq!(store.verify(session.id).await, Ok(session.head));
             assert_eq!(store.load(session.id).await.unwrap().unwrap().state, session.state);
         }
-        assert!(n_outages > 0, "no one met an outage");
     });
 }
 
-/// Appends until 60 calls have ended, loading again whenever the database was away.
-async fn work_through_outages(store: Store) -> (Session, u32) {
+/// Calls a tool over and over, as a driver does that loads again whenever the store says that the
+/// database is away. The store need not, when it could find out what had become of a commit.
+async fn work_through_outages(store: Store, over: Arc<AtomicBool>) -> Session {
     let mut session = Session::create(&store, "acme").await;
-    let mut outages = 0;
-    for _ in 0..60 {
-        let acknowledged = session.head;
+    while !over.load(Ordering::Relaxed) {
         let (call, input) = proposal(&read());
+        let is_proposed = |session: &Session| session.open_call(call).is_some();
+        carry_through(&mut session, input, is_proposed).await;
+
+        let attempt = session.open_call(call).unwrap().attempts;
+        let report = AttemptReport::Returned(ok("sunny").into());
+        let ended = Input::AttemptEnded(AttemptEnded { call, attempt, report });
+        let is_over = |session: &Session| session.open_call(call).is_none();
+        carry_through(&mut session, ended, is_over).await;
+    }
+    session
+}
+
+/// Feeds an input until it has happened.
+async fn carry_through(session: &mut Session, input: Input, happened: impl Fn(&Session) -> bool) {
+    let acknowledged = session.head.seq;
+    for _ in 0..200 {
         match session.input(input.clone()).await {
-            Ok(()) => {}
+            Ok(()) => return,
             Err(Failed::Append(AppendError::Store(error))) => {
-                assert!(
-                    matches!(error.kind(), ErrorKind::Gone | ErrorKind::Unknown),
-                    "{:?}: {error}",
-                    error.kind()
-                );
-                outages += 1;
-                session = load_again(&session).await;
-                assert!(session.head.seq >= acknowledged.seq, "an acknowledged entry is gone");
-                if session.state.as_open().unwrap().call(call).is_none() {
-                    session.input(input).await.unwrap();
-                }
+                let away = matches!(error.kind(), ErrorKind::Gone | ErrorKind::Unknown);
+                assert!(away, "{:?}: {error}", error.kind());
             }
             Err(other) => panic!("{other:?}"),
         }
-        while let Err(error) = finish(&mut session, call).await {
-            assert!(matches!(error.kind(), ErrorKind::Gone | ErrorKind::Unknown), "{error}");
-            outages += 1;
-            session = load_again(&session).await;
-            if session.state.as_open().unwrap().call(call).is_none_or(|call| !call.phase.is_open())
-            {
-                break;
-            }
+        *session = load_again(session).await;
+        assert!(session.head.seq >= acknowledged, "an acknowledged entry is gone");
+        if happened(session) {
+            return;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    (session, outages)
-}
-
-async fn finish(session: &mut Session, call: haft_core::CallId) -> Result<(), haft_store::Error> {
-    let attempt = session.state.as_open().unwrap().call(call).unwrap().attempts;
-    let report = haft_core::session::AttemptReport::Returned(ok("sunny").into());
-    let ended = haft_core::session::AttemptEnded { call, attempt, report };
-    match session.input(haft_core::session::Input::AttemptEnded(ended)).await {
-        Ok(()) => Ok(()),
-        Err(Failed::Append(AppendError::Store(error))) => Err(error),
-        Err(other) => panic!("{other:?}"),
-    }
+    panic!("the database is away for good")
 }
 
 async fn load_again(session: &Session) -> Session {

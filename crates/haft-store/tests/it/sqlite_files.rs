@@ -89,7 +89,7 @@ impl Drop for SmallDisk {
 
 #[expect(clippy::print_stdout, reason = "what a run leaves out is said aloud")]
 fn left_out(what: &str) {
-    println!("left out: {what} needs the right to mount a file system");
+    println!("left out: {what} needs what this machine does not have or allow");
 }
 
 #[test]
@@ -139,6 +139,59 @@ async fn fill(session: &mut Session) -> Error {
         }
     }
     panic!("the disk took everything")
+}
+
+/// Names the directory to the process that is made to fail.
+const CHILD_DIRECTORY: &str = "HAFT_TEST_CHILD_DIRECTORY";
+
+// A disk that did not keep its promise once is not asked again: what is stored after a failed sync
+// may rest on what is not.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "runs itself under strace, which fails a sync")]
+fn after_a_failed_sync_the_store_takes_nothing_more_and_keeps_what_was_acknowledged() {
+    if let Ok(directory) = std::env::var(CHILD_DIRECTORY) {
+        return meet_a_failed_sync(std::path::Path::new(&directory));
+    }
+    let directory = Directory::new();
+    let output = std::process::Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync"])
+        .args(["-e", "inject=fdatasync,fsync:error=EIO:when=40"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture"])
+        .arg(
+            "sqlite_files::after_a_failed_sync_the_store_takes_nothing_more_and_keeps_what_was_acknowledged",
+        )
+        .env(CHILD_DIRECTORY, directory.path())
+        .output();
+    let Ok(output) = output else { return left_out("a failing sync (and strace)") };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let acknowledged = said.lines().find_map(|line| line.split_once("acknowledged: "));
+    let (id, seq) = acknowledged.expect("it says what was acknowledged").1.split_once(' ').unwrap();
+    runtime().block_on(async {
+        let store = Store::open_sqlite(directory.path()).unwrap();
+        let head = store.verify(id.parse().unwrap()).await.unwrap();
+        assert!(head.seq >= seq.parse().unwrap(), "entry {seq} was acknowledged: {}", head.seq);
+    });
+}
+
+#[expect(clippy::print_stdout, reason = "tells the process that started it what to look for")]
+fn meet_a_failed_sync(directory: &std::path::Path) {
+    runtime().block_on(async {
+        let store = Store::open_sqlite(directory).unwrap();
+        let mut session = Session::create(&store, "acme").await;
+        let error = fill(&mut session).await;
+        assert_eq!(error.kind(), ErrorKind::Stopped, "{error}");
+        println!("acknowledged: {} {}", session.id, session.head.seq);
+        for _ in 0..3 {
+            let append = session.append_of(haft_store::Fence::Anyone, vec![]);
+            let refused = store.append(&append).await.unwrap_err();
+            let AppendError::Store(refused) = refused else { panic!("{refused}") };
+            assert_eq!(refused.kind(), ErrorKind::Stopped);
+            assert!(refused.to_string().contains("no more writes are taken"), "{refused}");
+        }
+        assert!(store.load(session.id).await.unwrap().is_some(), "reading goes on");
+    });
 }
 
 // A store that is closed lets go of everything it had.
