@@ -5,7 +5,7 @@
 //! admitted and started in one transition.
 
 use haft_core::session::{DecidedBy, Event, RecoveryPlan, SuspensionKind, VerifyFinding};
-use haft_core::{CallId, CallResult, ErrorClass, Timestamp};
+use haft_core::{CallId, CallResult, ErrorClass, Outcome, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -181,15 +181,7 @@ impl Rows {
             Event::CallCancelling { call, .. } => {
                 self.call(*call, CallStage::Running);
             }
-            Event::CallFinished { outcome } => {
-                let row = self.call(outcome.call, CallStage::Settled);
-                row.wait = Some(WaitChange::Closed);
-                row.retry = Some(RetryChange::Over);
-                row.class = match &outcome.result {
-                    CallResult::Ok(_) => None,
-                    CallResult::Err(failure) => Some(failure.class),
-                };
-            }
+            Event::CallFinished { outcome } => self.finish(outcome),
             Event::SessionReconfigured { .. }
             | Event::SessionInterrupted { .. }
             | Event::SessionEnding { .. }
@@ -202,6 +194,16 @@ impl Rows {
             | Event::GrantAdded { .. }
             | Event::GrantRevoked { .. } => {}
         }
+    }
+
+    fn finish(&mut self, outcome: &Outcome) {
+        let row = self.call(outcome.call, CallStage::Settled);
+        row.wait = Some(WaitChange::Closed);
+        row.retry = Some(RetryChange::Over);
+        row.class = match &outcome.result {
+            CallResult::Ok(_) => None,
+            CallResult::Err(failure) => Some(failure.class),
+        };
     }
 
     fn call(&mut self, call: CallId, stage: CallStage) -> &mut CallChange {

@@ -22,7 +22,7 @@ use haft_store::{NodeId, Page, Pending, PendingFilter, SessionFilter, SessionSta
 
 use super::world::{Pen, World};
 use crate::Verdict;
-use crate::audit::{all_sessions, sessions};
+use crate::audit::sessions;
 use crate::place::Place;
 
 /// One life of the process that is killed.
@@ -32,13 +32,18 @@ pub(crate) struct LifeArgs {
     directory: PathBuf,
     #[arg(long)]
     database_url: Option<String>,
+    /// Goes on until it is killed; otherwise only what there is gets settled.
     #[arg(long)]
-    sessions: u32,
+    doomed: bool,
     #[arg(long)]
     die_at: Option<u32>,
     #[arg(long, default_value_t = 1)]
     nodes: u32,
 }
+
+/// How often a new session begins, and people look: fast enough that a process is always at
+/// work, slow enough that what it leaves behind can be settled.
+const PACE: Duration = Duration::from_millis(5);
 
 /// How long a silent node keeps its sessions.
 pub(super) const LEASE_TTL: Duration = Duration::from_millis(1500);
@@ -56,9 +61,10 @@ pub(crate) fn live(args: &LifeArgs) -> anyhow::Result<Verdict> {
     runtime.block_on(async {
         let life = Life::begin(args).await?;
         life.take_up().await?;
-        let newcomers = life.open_sessions(args.sessions);
-        let people = life.play_people(args.sessions);
-        tokio::try_join!(newcomers, people)?;
+        match args.doomed {
+            true => tokio::try_join!(life.open_sessions(), life.play_people()).map(|_| ())?,
+            false => life.settle_everything().await?,
+        }
         life.driver.shutdown(Duration::from_secs(10)).await;
         Ok(Verdict::Holds)
     })
@@ -144,9 +150,9 @@ impl Life {
         sessions(self.driver.store(), &filter).await
     }
 
-    async fn open_sessions(&self, wanted: u32) -> anyhow::Result<()> {
-        let known = all_sessions(self.driver.store()).await?.len();
-        for _ in known..wanted as usize {
+    async fn open_sessions(&self) -> anyhow::Result<()> {
+        loop {
+            tokio::time::sleep(PACE).await;
             let config = Config { driver: DrivenBy::Caller, ..Config::default() };
             let opened = self.driver.open(self.tenant.clone(), config, self.person.clone()).await;
             let Some(session) = left_to_others(opened)? else { continue };
@@ -157,7 +163,6 @@ impl Life {
             let proposed = Input::CallsProposed(CallsProposed { calls });
             left_to_others(self.driver.input(session, proposed).await)?;
         }
-        Ok(())
     }
 
     fn proposal(&self, tool: &ToolSpec) -> anyhow::Result<Proposal> {
@@ -176,30 +181,35 @@ impl Life {
         })
     }
 
-    /// Answers whatever waits until nothing is left to wait for.
-    async fn play_people(&self, wanted: u32) -> anyhow::Result<()> {
+    async fn play_people(&self) -> anyhow::Result<()> {
         loop {
-            let waiting = self.waiting().await?;
-            for pending in &waiting {
-                self.answer(pending).await?;
-            }
-            if waiting.is_empty() && self.is_done(wanted).await? {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.answer_all().await?;
+            tokio::time::sleep(PACE).await;
         }
+    }
+
+    async fn settle_everything(&self) -> anyhow::Result<()> {
+        while self.answer_all().await? > 0
+            || self.driver.n_at_work() > 0
+            || !self.working().await?.is_empty()
+        {
+            self.take_up().await?;
+            tokio::time::sleep(PACE).await;
+        }
+        Ok(())
+    }
+
+    /// Answers whatever waits, and returns how much that was.
+    async fn answer_all(&self) -> anyhow::Result<usize> {
+        let waiting = self.waiting().await?;
+        for pending in &waiting {
+            self.answer(pending).await?;
+        }
+        Ok(waiting.len())
     }
 
     async fn waiting(&self) -> anyhow::Result<Vec<Pending>> {
         Ok(self.driver.store().pending(&PendingFilter::default(), &Page::first(200)).await?)
-    }
-
-    async fn is_done(&self, wanted: u32) -> anyhow::Result<bool> {
-        if self.driver.n_at_work() > 0 || !self.working().await?.is_empty() {
-            self.take_up().await?;
-            return Ok(false);
-        }
-        Ok(all_sessions(self.driver.store()).await?.len() >= wanted as usize)
     }
 
     /// Approves, or says what became of a call after looking at the world.

@@ -46,9 +46,6 @@ pub(crate) struct Args {
         requires_if("3", "database_url")
     )]
     nodes: u32,
-    /// How many sessions are opened in all.
-    #[arg(long, default_value_t = 200)]
-    sessions: u32,
     /// Prints the findings as JSON.
     #[arg(long)]
     json: bool,
@@ -72,7 +69,6 @@ struct Report {
     kills_at_boundaries: u32,
     kills_at_random: u32,
     freezes: u32,
-    lives_that_finished_first: u32,
     findings: Findings,
 }
 
@@ -84,7 +80,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         kills_at_boundaries: 0,
         kills_at_random: 0,
         freezes: 0,
-        lives_that_finished_first: 0,
         findings: Findings::default(),
     };
     let mut dice = Dice(args.seed | 1);
@@ -106,20 +101,15 @@ fn one_after_another(
     dice: &mut Dice,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let mut n_kills = 0;
-    while n_kills < args.kills {
+    for n_kills in 0..args.kills {
         let death = match n_kills % 2 {
             0 => Death::AtBoundary(1 + dice.below(60)),
             _ => Death::After(Duration::from_millis(u64::from(20 + dice.below(180)))),
         };
-        match (one_life(args, directory, death)?, death) {
-            (Ended::Killed, Death::AtBoundary(_)) => report.kills_at_boundaries += 1,
-            (Ended::Killed, Death::After(_) | Death::Natural) => report.kills_at_random += 1,
-            (Ended::Finished, _) => report.lives_that_finished_first += 1,
-        }
-        n_kills = report.kills_at_boundaries + report.kills_at_random;
-        if report.lives_that_finished_first > args.kills {
-            anyhow::bail!("the process keeps finishing before it is killed; raise --sessions");
+        one_life(args, directory, death)?;
+        match death {
+            Death::AtBoundary(_) => report.kills_at_boundaries += 1,
+            Death::After(_) | Death::Natural => report.kills_at_random += 1,
         }
     }
     Ok(())
@@ -133,7 +123,7 @@ fn side_by_side(
     dice: &mut Dice,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let born = |_| spawn(args, directory, Death::Natural);
+    let born = |_| spawn(args, directory, Death::After(Duration::MAX));
     let mut nodes: Vec<Child> = (0..args.nodes).map(born).collect::<anyhow::Result<_>>()?;
     for n_round in 0..args.kills {
         std::thread::sleep(Duration::from_millis(u64::from(60 + dice.below(240))));
@@ -146,60 +136,45 @@ fn side_by_side(
             report.freezes += 1;
             continue;
         }
-        if node.try_wait().context("looking after a process")?.is_some() {
-            report.lives_that_finished_first += 1;
-        } else {
-            node.kill().context("killing a process")?;
-            report.kills_at_random += 1;
-        }
-        expect_killed_or_done(node)?;
-        *node = spawn(args, directory, Death::Natural)?;
+        kill(node)?;
+        report.kills_at_random += 1;
+        *node = spawn(args, directory, Death::After(Duration::MAX))?;
     }
-    for mut node in nodes {
-        node.kill().context("killing a process")?;
-        expect_killed_or_done(&mut node)?;
-    }
-    Ok(())
+    nodes.iter_mut().try_for_each(kill)
 }
 
 /// Every so many rounds a process is frozen and not killed, because waiting for a lease to run
 /// out takes long.
 const FREEZE_EVERY: u32 = 10;
 
-fn expect_killed_or_done(node: &mut Child) -> anyhow::Result<()> {
-    let status = node.wait().context("waiting for a process")?;
-    match status.code() {
-        Some(0) | None => Ok(()),
-        Some(code) => anyhow::bail!("a process failed by itself with exit code {code}"),
+fn kill(node: &mut Child) -> anyhow::Result<()> {
+    node.kill().context("killing a process")?;
+    match node.wait().context("waiting for a process")?.code() {
+        None => Ok(()),
+        Some(code) => anyhow::bail!("a process ended by itself with exit code {code}"),
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "freezes the processes that this program started")]
 fn signal(node: &Child, name: &str) -> anyhow::Result<()> {
     let status = Command::new("kill").args(["-s", name, &node.id().to_string()]).status();
-    // A process that is done cannot be frozen, and need not be.
-    status.map(|_| ()).context("sending a signal")
+    let status = status.context("sending a signal")?;
+    anyhow::ensure!(status.success(), "a process is gone that nobody killed");
+    Ok(())
 }
 
-enum Ended {
-    Killed,
-    Finished,
-}
-
-/// Runs the process until it dies as planned, or is done.
-fn one_life(args: &Args, directory: &Path, death: Death) -> anyhow::Result<Ended> {
+/// Runs the process until it dies as planned, or, when it may, until everything is settled.
+fn one_life(args: &Args, directory: &Path, death: Death) -> anyhow::Result<()> {
     let mut child = spawn(args, directory, death)?;
     if let Death::After(wait) = death {
         std::thread::sleep(wait);
-        if child.try_wait().context("looking after the process")?.is_none() {
-            child.kill().context("killing the process")?;
-        }
+        child.kill().context("killing the process")?;
     }
     let status = child.wait().context("waiting for the process")?;
-    match (status.success(), status.code()) {
-        (true, _) => Ok(Ended::Finished),
-        (false, None) => Ok(Ended::Killed),
-        (false, Some(code)) => anyhow::bail!("the process failed by itself with exit code {code}"),
+    match (status.code(), death) {
+        (Some(0), Death::Natural) | (None, Death::AtBoundary(_) | Death::After(_)) => Ok(()),
+        (Some(code), _) => anyhow::bail!("the process ended by itself with exit code {code}"),
+        (None, Death::Natural) => anyhow::bail!("the process was killed by someone else"),
     }
 }
 
@@ -208,13 +183,18 @@ fn spawn(args: &Args, directory: &Path, death: Death) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(program);
     command.arg("torture-life").arg("--directory").arg(directory);
-    command.arg("--sessions").arg(args.sessions.to_string());
     command.arg("--nodes").arg(args.nodes.to_string());
     if let Some(url) = &args.database_url {
         command.arg("--database-url").arg(url);
     }
-    if let Death::AtBoundary(nth) = death {
-        command.arg("--die-at").arg(nth.to_string());
+    match death {
+        Death::AtBoundary(nth) => {
+            command.arg("--doomed").arg("--die-at").arg(nth.to_string());
+        }
+        Death::After(_) => {
+            command.arg("--doomed");
+        }
+        Death::Natural => {}
     }
     command.stdin(Stdio::null()).spawn().context("starting a life")
 }

@@ -35,7 +35,7 @@ fn number(report: &Value, pointer: &str) -> u64 {
 fn d4_fifty_kills_on_sqlite_lose_nothing_and_repeat_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().to_str().unwrap();
-    let report = torture(&["--kills", "50", "--sessions", "150", "--data", data]);
+    let report = torture(&["--kills", "50", "--data", data]);
     let kills = number(&report, "/kills_at_boundaries") + number(&report, "/kills_at_random");
     assert!(kills >= 50);
     assert!(number(&report, "/findings/calls_reported_in_doubt") > 0, "some died inside a tool");
@@ -55,7 +55,7 @@ fn d4_fifty_kills_on_postgresql_lose_nothing_and_repeat_nothing() {
         return;
     }
     let cluster = Cluster::private();
-    torture(&["--kills", "50", "--sessions", "150", "--database-url", &cluster.url()]);
+    torture(&["--kills", "50", "--database-url", &cluster.url()]);
 }
 
 // D6, D13: several nodes, killed and frozen past their leases: fenced, nothing run twice.
@@ -67,7 +67,7 @@ fn d13_nodes_that_are_killed_or_frozen_are_taken_over_and_fenced() {
     }
     let cluster = Cluster::private();
     let url = cluster.url();
-    let args = ["--nodes", "3", "--kills", "20", "--sessions", "300", "--database-url", &url];
+    let args = ["--nodes", "3", "--kills", "20", "--database-url", &url];
     let report = torture(&args);
     assert!(number(&report, "/freezes") >= 2);
 }
