@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the terminal is the interface")]
 
 mod audit;
+mod bench;
 mod place;
 mod torture;
 
@@ -25,6 +26,9 @@ enum Command {
     /// Checks the journal: finds an entry that was changed, left out or moved.
     #[command(subcommand)]
     Audit(audit::Command),
+    /// Measures on this machine.
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Kills a real process again and again while it works, and counts what happened.
     Torture(torture::Args),
     /// One life of the process that `torture` kills.
@@ -35,6 +39,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Audit(command) => audit::run(command),
+        Command::Bench(command) => bench::run(&command),
         Command::Torture(args) => torture::run(&args),
         Command::TortureLife(args) => torture::live(&args),
     };

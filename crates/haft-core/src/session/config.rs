@@ -10,19 +10,30 @@ use crate::time::Millis;
 #[serde(default)]
 pub struct Config {
     /// Who decides what comes next.
+    #[serde(skip_serializing_if = "is_default")]
     pub driver: Driver,
     /// How much people want to be asked.
+    #[serde(skip_serializing_if = "is_default")]
     pub level: Level,
     /// What is done with irreversible tools whose gate is unset.
+    #[serde(skip_serializing_if = "is_default")]
     pub profile: Profile,
     /// Which tools it may use.
+    #[serde(skip_serializing_if = "is_default")]
     pub exposure: Exposure,
     /// What is done with a message that arrives while the session is busy.
+    #[serde(skip_serializing_if = "is_default")]
     pub on_message: MessageRule,
     /// How much it may do.
     pub limits: Limits,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
+}
+
+/// Only what is a word, and not a number that may be tuned, is left out of the log: what is left
+/// out means for ever what it means today.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for Config {
