@@ -14,3 +14,4 @@ mod ownership;
 mod races;
 mod sqlite_files;
 mod work;
+mod review;
