@@ -253,8 +253,9 @@ impl<P> Shared<P> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn heard(&self) {
-        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    /// Notes a heartbeat by when it was sent: the store counts from before it answered.
+    pub(crate) fn heard(&self, sent: Instant) {
+        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = sent;
     }
 
     /// Nothing is done on behalf of a session that may be someone else's by now: a node that was
@@ -284,6 +285,10 @@ impl<P: Performer> Shared<P> {
         let mut table = shared.table();
         if table.closed {
             return Err(InputError::ShuttingDown);
+        }
+        // A task that panicked could not take itself off the table.
+        if table.mailboxes.get(&session).is_some_and(mpsc::Sender::is_closed) {
+            table.mailboxes.remove(&session);
         }
         let mailbox = table.mailboxes.entry(session).or_insert_with(|| {
             let (mailbox, letters) = mpsc::channel(MAILBOX_MAX);

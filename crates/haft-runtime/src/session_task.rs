@@ -148,8 +148,10 @@ impl<P: Performer> SessionTask<P> {
             Letter::Wake(wake) => {
                 self.doubts_head = true;
                 self.step_unasked(Input::Woken).await?;
-                if let Some(wake) = wake {
-                    self.shared.store.finish_wake(wake).await?;
+                let Some(wake) = wake else { return Ok(()) };
+                if let Err(error) = self.shared.store.finish_wake(wake).await {
+                    // The claim lapses and the session is looked at once more: no harm.
+                    tracing::debug!(session = %self.session, %error, "a wake is not finished");
                 }
                 Ok(())
             }

@@ -50,8 +50,9 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
 
 async fn heartbeat<P: Performer>(shared: &Shared<P>, settings: &Settings) -> Result<(), Error> {
     let (moment, ttl) = (shared.clock.moment(), settings.lease_ttl.into());
+    let sent = Instant::now();
     shared.store.heartbeat(&shared.node, moment, ttl).await?;
-    shared.heard();
+    shared.heard(sent);
     Ok(())
 }
 
@@ -74,7 +75,12 @@ async fn sweep<P: Performer>(shared: &Arc<Shared<P>>) -> Result<Swept, Error> {
     for wake in wakes {
         Shared::wake(shared, wake.session, Some(wake));
     }
-    settling.join_all().await;
+    while let Some(settled) = settling.join_next().await {
+        if let Err(error) = settled {
+            // The claim lapses and it is tried again; the others and the heartbeat go on.
+            tracing::error!(%error, "settling due work panicked");
+        }
+    }
     Ok(if full { Swept::Full } else { Swept::Some })
 }
 
