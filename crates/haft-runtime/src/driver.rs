@@ -66,11 +66,16 @@ impl Settings {
 pub struct Driver<P> {
     shared: Arc<Shared<P>>,
     sweeper: Arc<JoinHandle<()>>,
+    heart: Arc<JoinHandle<()>>,
 }
 
 impl<P> Clone for Driver<P> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), sweeper: Arc::clone(&self.sweeper) }
+        Self {
+            shared: Arc::clone(&self.shared),
+            sweeper: Arc::clone(&self.sweeper),
+            heart: Arc::clone(&self.heart),
+        }
     }
 }
 
@@ -117,7 +122,8 @@ impl<P: Performer> Driver<P> {
             table: Mutex::default(),
         });
         let sweeper = tokio::spawn(sweeper::run(Arc::clone(&shared), settings.clone()));
-        Self { shared, sweeper: Arc::new(sweeper) }
+        let heart = tokio::spawn(sweeper::beat(Arc::clone(&shared), settings.clone()));
+        Self { shared, sweeper: Arc::new(sweeper), heart: Arc::new(heart) }
     }
 
     /// Opens a session.
@@ -244,6 +250,11 @@ impl<P: Performer> Driver<P> {
         while self.n_at_work() > 0 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        // Only now: what runs until here is this node's own.
+        self.heart.abort();
+        if let Err(error) = self.shared.store.retire(&self.shared.node).await {
+            tracing::warn!(%error, "the sessions are not handed over; their leases will run out");
+        }
     }
 }
 
@@ -251,6 +262,10 @@ impl<P> Shared<P> {
     fn table(&self) -> std::sync::MutexGuard<'_, Table> {
         // A panic while the table is held leaves it whole: every change is one insert or remove.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_at_work(&self, session: SessionId) -> bool {
+        self.table().mailboxes.contains_key(&session)
     }
 
     /// Notes a heartbeat by when it was sent: the store counts from before it answered.

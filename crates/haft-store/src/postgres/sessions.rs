@@ -140,8 +140,27 @@ impl Postgres {
         Ok(())
     }
 
+    pub(crate) async fn owned_or_orphaned(
+        &self,
+        node: NodeId,
+        now: Moment,
+    ) -> Result<Vec<SessionId>, Error> {
+        let sql = with_clock!(
+            "SELECT id FROM sessions CROSS JOIN clock
+             WHERE owner IS NOT NULL AND (owner = $2 OR NOT EXISTS (
+               SELECT 1 FROM nodes WHERE node = owner AND lease_until > now))"
+        );
+        let rows = self.query(sql, &[&given(now), &node.as_str()]).await?;
+        rows.iter().map(|row| Ok(SessionId::from_bits(id_bits(column(row, 0)?)?))).collect()
+    }
+
     pub(crate) async fn retire(&self, node: NodeId) -> Result<(), Error> {
-        let sql = "UPDATE sessions SET owner = NULL WHERE owner = $1";
+        // Whatever ran in them is for the next owner to recover.
+        let sql = "WITH freed AS (
+                     UPDATE sessions SET owner = NULL WHERE owner = $1 RETURNING id, head_seq)
+                   INSERT INTO wakes (session, seq) SELECT id, head_seq FROM freed
+                   ON CONFLICT (session) DO UPDATE
+                   SET seq = greatest(wakes.seq, excluded.seq), claimed_until = 0";
         self.query(sql, &[&node.as_str()]).await?;
         self.query("DELETE FROM nodes WHERE node = $1", &[&node.as_str()]).await?;
         self.hints.sender().tell();

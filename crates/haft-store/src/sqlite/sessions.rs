@@ -97,10 +97,37 @@ impl Sqlite {
             .await
     }
 
+    pub(crate) async fn owned_or_orphaned(
+        &self,
+        node: NodeId,
+        now: Moment,
+    ) -> Result<Vec<SessionId>, Error> {
+        let now = time(now);
+        self.read(move |connection| {
+            let sql = "SELECT id FROM sessions WHERE owner IS NOT NULL AND (owner = ?1 OR NOT EXISTS (
+                         SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?2))";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params![node.as_str(), now.ms()])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_blob().map_err(Error::corrupt)?;
+                found.push(SessionId::from_bits(id_bits(id)?));
+            }
+            Ok(found)
+        })
+        .await
+    }
+
     pub(crate) async fn retire(&self, node: NodeId) -> Result<(), Error> {
         self.writer
             .write(Hint::Look, move |connection| {
                 let node = node.as_str();
+                // Whatever ran in them is for the next owner to recover.
+                let sql = "INSERT INTO wakes (session, seq)
+                           SELECT id, head_seq FROM sessions WHERE owner = ?1
+                           ON CONFLICT (session) DO UPDATE
+                           SET seq = max(seq, excluded.seq), claimed_until = 0";
+                connection.execute(sql, [node])?;
                 connection.execute("UPDATE sessions SET owner = NULL WHERE owner = ?1", [node])?;
                 connection.execute("DELETE FROM nodes WHERE node = ?1", [node])?;
                 Ok(Ok(()))
