@@ -25,7 +25,7 @@ impl Postgres {
         session: SessionId,
         whole: Whole,
     ) -> Result<Option<RawSession>, Error> {
-        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body
+        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body, head_seq
                    FROM sessions LEFT JOIN snapshots ON session = id WHERE id = $1";
         let rows = self.query(sql, &[&id(session.bits())]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -43,6 +43,7 @@ impl Postgres {
         Ok(Some(RawSession {
             tenant: column::<&str>(row, 0)?.parse().map_err(Error::corrupt)?,
             epoch: unsigned(column(row, 1)?)?,
+            head_seq: unsigned(column(row, 6)?)?,
             owner: owner.map(str::parse).transpose().map_err(Error::corrupt)?,
             entries: self.entries_up_to(session, after, None).await?,
             snapshot,
@@ -99,7 +100,7 @@ impl Postgres {
              ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until
              RETURNING lease_until"
         );
-        let rows = self.query(sql, &[&given(now), &node.as_str(), &number(ttl.0)]).await?;
+        let rows = self.heart.query(sql, &[&given(now), &node.as_str(), &number(ttl.0)]).await?;
         let row = rows.first().ok_or_else(|| Error::corrupt("no heartbeat came back"))?;
         Ok(moment(column(row, 0)?))
     }

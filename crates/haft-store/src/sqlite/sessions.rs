@@ -185,11 +185,12 @@ fn read_session(
     whole: Whole,
 ) -> Result<Option<RawSession>, Fault> {
     let id = id_bytes(session.bits());
-    let sql = "SELECT tenant, epoch, owner FROM sessions WHERE id = ?1";
+    let sql = "SELECT tenant, epoch, owner, head_seq FROM sessions WHERE id = ?1";
     let row = connection.prepare_cached(sql)?.query_row([id], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?))
+        let (tenant, owner): (String, Option<String>) = (row.get(0)?, row.get(2)?);
+        Ok((tenant, row.get::<_, i64>(1)?, owner, row.get::<_, i64>(3)?))
     });
-    let Some((tenant, epoch, owner)) = row.optional()? else { return Ok(None) };
+    let Some((tenant, epoch, owner, head_seq)) = row.optional()? else { return Ok(None) };
     let snapshot = match whole {
         Whole::FromSnapshot => snapshot(connection, id)?,
         Whole::Log => None,
@@ -199,6 +200,7 @@ fn read_session(
     Ok(Some(RawSession {
         tenant: tenant.parse().map_err(Error::corrupt)?,
         epoch: unsigned(epoch)?,
+        head_seq: unsigned(head_seq)?,
         owner: owner.map(|owner| owner.parse()).transpose().map_err(Error::corrupt)?,
         entries: entries(connection, session, after, -1)?,
         snapshot,
