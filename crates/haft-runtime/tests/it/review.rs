@@ -102,7 +102,8 @@ async fn a_panic_in_a_sessions_task_does_not_bury_the_session() {
     let directory = tempfile::tempdir().unwrap();
     let armed = Arc::new(AtomicBool::new(false));
     let store = Store::open_sqlite(directory.path()).unwrap();
-    let node = node_with(store, &Arc::default(), |settings| settings.observer = panics_once(&armed));
+    let node =
+        node_with(store, &Arc::default(), |settings| settings.observer = panics_once(&armed));
     let session = node.open(DrivenBy::Caller).await;
     armed.store(true, Ordering::SeqCst);
     let id = haft_core::CallId::from_bits(node.driver.fresh().unwrap());
@@ -118,7 +119,8 @@ async fn a_panic_while_settling_one_expiry_does_not_end_the_sweeper() {
     let directory = tempfile::tempdir().unwrap();
     let armed = Arc::new(AtomicBool::new(false));
     let store = Store::open_sqlite(directory.path()).unwrap();
-    let node = node_with(store, &Arc::default(), |settings| settings.observer = panics_once(&armed));
+    let node =
+        node_with(store, &Arc::default(), |settings| settings.observer = panics_once(&armed));
     let session = node.open(DrivenBy::Caller).await;
     let call = node.propose(session, &charge()).await;
     node.at_rest().await;

@@ -104,7 +104,8 @@ impl Sqlite {
     ) -> Result<Vec<SessionId>, Error> {
         let now = time(now);
         self.read(move |connection| {
-            let sql = "SELECT id FROM sessions WHERE owner IS NOT NULL AND (owner = ?1 OR NOT EXISTS (
+            let sql =
+                "SELECT id FROM sessions WHERE owner IS NOT NULL AND (owner = ?1 OR NOT EXISTS (
                          SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?2))";
             let mut statement = connection.prepare_cached(sql)?;
             let mut rows = statement.query(params![node.as_str(), now.ms()])?;

@@ -17,7 +17,8 @@ fn a_read_that_is_given_up_breaks_no_other_read() {
         let id = Session::create_owned(&store, "acme", None).await.id;
         drop(store);
         // A long log, so that reading it takes a while.
-        let sql = "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)
+        let sql =
+            "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)
                    INSERT INTO events SELECT id, i, 0, 1, zeroblob(32), '{}' FROM sessions, n";
         tamper_sqlite(&directory, sql);
         let store = Store::open_sqlite(directory.path()).unwrap();
@@ -74,7 +75,10 @@ fn a_frozen_transaction_on_one_session_leaves_the_others_and_the_heartbeat_alone
         let loaded = tokio::time::timeout(wait, store.load(other.id)).await.is_ok();
         drop(client);
         connection.abort();
-        assert!(late.is_empty() && loaded, "late heartbeats {late:?}, another session loads: {loaded}");
+        assert!(
+            late.is_empty() && loaded,
+            "late heartbeats {late:?}, another session loads: {loaded}"
+        );
     });
 }
 
