@@ -66,11 +66,16 @@ impl Settings {
 pub struct Driver<P> {
     shared: Arc<Shared<P>>,
     sweeper: Arc<JoinHandle<()>>,
+    heart: Arc<JoinHandle<()>>,
 }
 
 impl<P> Clone for Driver<P> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), sweeper: Arc::clone(&self.sweeper) }
+        Self {
+            shared: Arc::clone(&self.shared),
+            sweeper: Arc::clone(&self.sweeper),
+            heart: Arc::clone(&self.heart),
+        }
     }
 }
 
@@ -117,7 +122,8 @@ impl<P: Performer> Driver<P> {
             table: Mutex::default(),
         });
         let sweeper = tokio::spawn(sweeper::run(Arc::clone(&shared), settings.clone()));
-        Self { shared, sweeper: Arc::new(sweeper) }
+        let heart = tokio::spawn(sweeper::beat(Arc::clone(&shared), settings.clone()));
+        Self { shared, sweeper: Arc::new(sweeper), heart: Arc::new(heart) }
     }
 
     /// Opens a session.
@@ -244,6 +250,11 @@ impl<P: Performer> Driver<P> {
         while self.n_at_work() > 0 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        // Only now: what runs until here is this node's own.
+        self.heart.abort();
+        if let Err(error) = self.shared.store.retire(&self.shared.node).await {
+            tracing::warn!(%error, "the sessions are not handed over; their leases will run out");
+        }
     }
 }
 
@@ -253,8 +264,13 @@ impl<P> Shared<P> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn heard(&self) {
-        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    pub(crate) fn is_at_work(&self, session: SessionId) -> bool {
+        self.table().mailboxes.contains_key(&session)
+    }
+
+    /// Notes a heartbeat by when it was sent: the store counts from before it answered.
+    pub(crate) fn heard(&self, sent: Instant) {
+        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = sent;
     }
 
     /// Nothing is done on behalf of a session that may be someone else's by now: a node that was
@@ -284,6 +300,10 @@ impl<P: Performer> Shared<P> {
         let mut table = shared.table();
         if table.closed {
             return Err(InputError::ShuttingDown);
+        }
+        // A task that panicked could not take itself off the table.
+        if table.mailboxes.get(&session).is_some_and(mpsc::Sender::is_closed) {
+            table.mailboxes.remove(&session);
         }
         let mailbox = table.mailboxes.entry(session).or_insert_with(|| {
             let (mailbox, letters) = mpsc::channel(MAILBOX_MAX);

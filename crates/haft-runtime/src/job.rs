@@ -59,15 +59,16 @@ pub(crate) async fn run<P: Performer>(performer: Arc<P>, job: Job, grace: Durati
     match overrun {
         Overrun::OutOfTime => {
             stop.cancel();
-            let stopped = tokio::time::timeout(grace, &mut work).await.is_ok();
-            failed(
-                key,
-                ErrorClass::Timeout,
-                match stopped {
-                    true => "it ran out of time and was stopped",
-                    false => "it ran out of time and could not be stopped; it may still be running",
-                },
-            )
+            match tokio::time::timeout(grace, &mut work).await {
+                // It was done after all: what a tool did is told as it was.
+                Ok(Ok(input)) if answers(&input, key) && is_success(&input) => input,
+                Ok(_) => failed(key, ErrorClass::Timeout, "it ran out of time and was stopped"),
+                Err(_) => {
+                    let message =
+                        "it ran out of time and could not be stopped; it may still be running";
+                    failed(key, ErrorClass::Timeout, message)
+                }
+            }
         }
         Overrun::WouldNotStop => {
             let message = "[cancelled] it could not be stopped; it may still be running";
@@ -120,6 +121,14 @@ fn answers(input: &Input, key: JobKey) -> bool {
             (verified.call, verified.attempt) == (call, attempt)
         }
         _ => false,
+    }
+}
+
+fn is_success(input: &Input) -> bool {
+    let Input::AttemptEnded(ended) = input else { return false };
+    match &ended.report {
+        AttemptReport::Returned(returned) => matches!(returned.result, CallResult::Ok(_)),
+        AttemptReport::WorldMoved { .. } => true,
     }
 }
 

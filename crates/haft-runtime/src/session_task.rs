@@ -48,6 +48,9 @@ pub(crate) struct SessionTask<P> {
     snapshot_seq: u64,
     /// Whether the log may be longer than `head` says: after a write of unknown outcome.
     doubts_head: bool,
+    /// Whether something may be recorded as begun that nobody does: a write of unknown outcome
+    /// took its effects with it.
+    owes_effects: bool,
 }
 
 /// Why a session's task ends.
@@ -76,6 +79,7 @@ impl<P: Performer> SessionTask<P> {
             state: State::Unopened,
             snapshot_seq: 0,
             doubts_head: false,
+            owes_effects: false,
         }
     }
 
@@ -121,6 +125,13 @@ impl<P: Performer> SessionTask<P> {
 
     async fn serve(&mut self) -> Exit {
         loop {
+            if self.running.is_empty() && std::mem::take(&mut self.owes_effects) {
+                // Nothing runs here, so that whatever the log says is running was never begun.
+                if let Err(lost) = self.step_unasked(Input::Revived).await {
+                    return Exit::Lost(lost);
+                }
+                continue;
+            }
             if self.running.is_empty() && self.leave_if_nothing_waits() {
                 return Exit::Quiet;
             }
@@ -148,8 +159,10 @@ impl<P: Performer> SessionTask<P> {
             Letter::Wake(wake) => {
                 self.doubts_head = true;
                 self.step_unasked(Input::Woken).await?;
-                if let Some(wake) = wake {
-                    self.shared.store.finish_wake(wake).await?;
+                let Some(wake) = wake else { return Ok(()) };
+                if let Err(error) = self.shared.store.finish_wake(wake).await {
+                    // The claim lapses and the session is looked at once more: no harm.
+                    tracing::debug!(session = %self.session, %error, "a wake is not finished");
                 }
                 Ok(())
             }
@@ -212,6 +225,7 @@ impl<P: Performer> SessionTask<P> {
                 Err(AppendError::UnknownSession) => return Err(InputError::UnknownSession),
                 Err(AppendError::Store(error)) => {
                     self.doubts_head = true;
+                    self.owes_effects |= error.kind() == ErrorKind::Unknown;
                     return Err(InputError::Store(error));
                 }
             }

@@ -24,14 +24,7 @@ const HOLD: Millis = Millis::from_secs(10);
 
 pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
     let mut changes = shared.store.changes();
-    let mut heartbeat_due = Instant::now();
     loop {
-        if heartbeat_due <= Instant::now() {
-            match heartbeat(&shared, &settings).await {
-                Ok(()) => heartbeat_due = Instant::now() + settings.lease_ttl / 3,
-                Err(error) => tracing::warn!(%error, "no heartbeat; trying again"),
-            }
-        }
         match sweep(&shared).await {
             Ok(Swept::Full) => tokio::task::yield_now().await,
             Ok(Swept::Some) => {
@@ -42,7 +35,33 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
             }
             Err(error) => {
                 tracing::warn!(%error, "the store could not be swept; trying again");
-                tokio::time::sleep(settings.sweep_every.max(Duration::from_millis(100))).await;
+                tokio::time::sleep(settings.sweep_every.max(RETRY_MIN)).await;
+            }
+        }
+    }
+}
+
+const RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// Apart from the sweeps, which may take long: says that this node is alive, and looks for
+/// sessions that were left behind by a dead node, an earlier life, or a task that gave up.
+pub(crate) async fn beat<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
+    loop {
+        let beaten = async {
+            heartbeat(&shared, &settings).await?;
+            shared.store.owned_or_orphaned(&shared.node, shared.clock.moment()).await
+        };
+        match beaten.await {
+            Ok(sessions) => {
+                let left = sessions.into_iter().filter(|session| !shared.is_at_work(*session));
+                for session in left.take(BATCH as usize) {
+                    Shared::wake(&shared, session, None);
+                }
+                tokio::time::sleep(settings.lease_ttl / 3).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no heartbeat; trying again");
+                tokio::time::sleep(RETRY_MIN).await;
             }
         }
     }
@@ -50,8 +69,9 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
 
 async fn heartbeat<P: Performer>(shared: &Shared<P>, settings: &Settings) -> Result<(), Error> {
     let (moment, ttl) = (shared.clock.moment(), settings.lease_ttl.into());
+    let sent = Instant::now();
     shared.store.heartbeat(&shared.node, moment, ttl).await?;
-    shared.heard();
+    shared.heard(sent);
     Ok(())
 }
 
@@ -74,7 +94,12 @@ async fn sweep<P: Performer>(shared: &Arc<Shared<P>>) -> Result<Swept, Error> {
     for wake in wakes {
         Shared::wake(shared, wake.session, Some(wake));
     }
-    settling.join_all().await;
+    while let Some(settled) = settling.join_next().await {
+        if let Err(error) = settled {
+            // The claim lapses and it is tried again; the others and the heartbeat go on.
+            tracing::error!(%error, "settling due work panicked");
+        }
+    }
     Ok(if full { Swept::Full } else { Swept::Some })
 }
 

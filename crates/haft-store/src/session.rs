@@ -130,6 +130,8 @@ pub(crate) struct RawSession {
     pub(crate) tenant: Tenant,
     pub(crate) epoch: u64,
     pub(crate) owner: Option<NodeId>,
+    /// Where the session's row says that the log ends, at least.
+    pub(crate) head_seq: u64,
     pub(crate) snapshot: Option<RawSnapshot>,
     /// The snapshot's own entry and all that follow; the whole log without a snapshot.
     pub(crate) entries: Vec<Entry>,
@@ -156,7 +158,7 @@ impl RawSession {
     /// Folds snapshot and tail, checking the chain of what is read; `None` when the snapshot
     /// cannot be used and the whole log is needed.
     pub(crate) fn fold(self) -> Result<Option<Loaded>, Error> {
-        let Self { tenant, epoch, owner, snapshot, entries } = self;
+        let Self { tenant, epoch, owner, head_seq, snapshot, entries } = self;
         let (state, mut head, tail) = match snapshot {
             None => (State::Unopened, Head::EMPTY, &entries[..]),
             Some(snapshot) => {
@@ -170,6 +172,11 @@ impl RawSession {
         };
         for entry in tail {
             head.verify(entry).map_err(Error::corrupt)?;
+        }
+        // Every append would be refused, and decided anew, without end.
+        if head.seq < head_seq {
+            let missing = format!("the log ends with entry {}, not with {head_seq}", head.seq);
+            return Err(Error::corrupt(missing));
         }
         let state = replay(state, tail).map_err(Error::corrupt)?;
         let replayed = tail.len() as u64;

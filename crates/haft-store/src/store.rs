@@ -199,6 +199,20 @@ impl Store {
         on_backend!(self, release(lease.clone()))
     }
 
+    /// Returns the sessions that this node or a dead one owns. Those that nobody works on here were
+    /// left behind, with whatever was running. There are as many as are at work, not as are stored.
+    ///
+    /// # Errors
+    ///
+    /// When the store has trouble.
+    pub async fn owned_or_orphaned(
+        &self,
+        node: &NodeId,
+        now: Moment,
+    ) -> Result<Vec<SessionId>, Error> {
+        on_backend!(self, owned_or_orphaned(node.clone(), now))
+    }
+
     /// Takes a node out: its sessions are given back and its heartbeat ends.
     ///
     /// # Errors

@@ -59,6 +59,7 @@ impl fmt::Display for Findings {
 struct Told {
     recovery: Recovery,
     outcomes: u32,
+    starts: u32,
     worked: bool,
     approved: u32,
     in_doubt: bool,
@@ -101,9 +102,15 @@ fn hear(events: &[Event], told: &mut BTreeMap<CallId, Told>) {
         match event {
             Event::CallProposed { call, contract, .. } => {
                 let recovery = contract.recovery;
-                let (outcomes, approved) = (0, 0);
+                let (outcomes, starts, approved) = (0, 0, 0);
                 let (worked, in_doubt, rerun) = (false, false, false);
-                told.insert(*call, Told { recovery, outcomes, worked, approved, in_doubt, rerun });
+                let flags = Told { recovery, outcomes, starts, worked, approved, in_doubt, rerun };
+                told.insert(*call, flags);
+            }
+            Event::CallStarted { call, .. } => {
+                if let Some(told) = told.get_mut(call) {
+                    told.starts += 1;
+                }
             }
             Event::CallFinished { outcome } => {
                 if let Some(told) = told.get_mut(&outcome.call) {
@@ -158,6 +165,12 @@ fn wrongs(told: &Told, effects: u32, acknowledged: bool) -> Vec<String> {
     }
     if effects > 1 && repeatable && !told.rerun {
         wrongs.push(format!("{effects} effects, and the log knows of one run"));
+    }
+    if effects > told.starts {
+        wrongs.push(format!("{effects} effects of {} starts", told.starts));
+    }
+    if effects > 0 && !told.worked && !told.in_doubt {
+        wrongs.push("it happened, and was neither reported as done nor as in doubt".to_owned());
     }
     if told.worked && effects == 0 {
         wrongs.push("reported as done, and nothing happened".to_owned());

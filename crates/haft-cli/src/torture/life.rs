@@ -60,7 +60,6 @@ pub(crate) fn live(args: &LifeArgs) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let life = Life::begin(args).await?;
-        life.take_up().await?;
         match args.doomed {
             true => tokio::try_join!(life.open_sessions(), life.play_people()).map(|_| ())?,
             false => life.settle_everything().await?,
@@ -136,15 +135,6 @@ impl Life {
         })
     }
 
-    /// Whatever an earlier life left running is looked at; the store's wakes would find most of
-    /// it, a server would do just this when it starts.
-    async fn take_up(&self) -> anyhow::Result<()> {
-        for session in self.working().await? {
-            self.driver.wake(session);
-        }
-        Ok(())
-    }
-
     async fn working(&self) -> anyhow::Result<Vec<SessionId>> {
         let filter = SessionFilter { status: Some(SessionStatus::Working), ..Default::default() };
         sessions(self.driver.store(), &filter).await
@@ -193,7 +183,6 @@ impl Life {
             || self.driver.n_at_work() > 0
             || !self.working().await?.is_empty()
         {
-            self.take_up().await?;
             tokio::time::sleep(PACE).await;
         }
         Ok(())

@@ -6,3 +6,4 @@ mod crashes;
 mod jobs;
 mod node;
 mod resolving;
+mod review;

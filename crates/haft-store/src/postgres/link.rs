@@ -19,6 +19,14 @@ pub(super) fn config(url: &str) -> Result<Config, Error> {
         Error::new(ErrorKind::Invalid, context)
     };
     let mut config: Config = url.parse().map_err(invalid)?;
+    // A node that is frozen inside a transaction holds rows that the others need, and whoever waits
+    // for them holds up everything behind it on its connection: both are ended by the server.
+    let given = config.get_options().unwrap_or_default();
+    let limits = format!(
+        "{given} -cidle_in_transaction_session_timeout=5s -clock_timeout=2s \
+         -ctcp_keepalives_idle=10 -ctcp_keepalives_interval=5 -ctcp_keepalives_count=2"
+    );
+    config.options(limits.trim_start());
     config.application_name("haft");
     config.connect_timeout(Duration::from_secs(5));
     config.keepalives_idle(Duration::from_secs(10));
@@ -138,6 +146,12 @@ pub(super) fn is_lost(error: &tokio_postgres::Error) -> bool {
     }
 }
 
+/// Whether the server did not do it and may do it when asked again: a lock that was held for too
+/// long, a deadlock, a cancelled statement.
+fn is_passing(error: &tokio_postgres::Error) -> bool {
+    matches!(error.code().map(SqlState::code), Some("40001" | "40P01" | "55P03" | "57014"))
+}
+
 fn is_io(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
 }
@@ -151,7 +165,7 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Error {
         Some(code) if *code == SqlState::DUPLICATE_TABLE => ErrorKind::WrongFile,
         Some(code) if *code == SqlState::DATA_CORRUPTED => ErrorKind::Corrupt,
         Some(code) if *code == SqlState::IO_ERROR => ErrorKind::Stopped,
-        Some(_) if is_lost(error) => ErrorKind::Gone,
+        Some(_) if is_lost(error) || is_passing(error) => ErrorKind::Gone,
         Some(code) => match &code.code()[..2] {
             "22" | "23" | "28" | "3D" => ErrorKind::Invalid,
             "53" => ErrorKind::Gone,

@@ -52,6 +52,8 @@ pub(crate) struct Postgres {
     writers: Vec<Writer>,
     links: Vec<Link>,
     turn: AtomicUsize,
+    /// For heartbeats, which wait behind nobody.
+    heart: Link,
     /// For the few requests that need a transaction of their own.
     exclusive: Arc<tokio::sync::Mutex<Link>>,
     hints: Hints,
@@ -66,7 +68,8 @@ impl Postgres {
         let writers = (0..N_WRITERS).map(|_| Writer::start(&config, hints.sender())).collect();
         let links = (1..N_LINKS).map(|_| Link::new(&config)).chain([first]).collect();
         let exclusive = Arc::new(tokio::sync::Mutex::new(Link::new(&config)));
-        Ok(Self { writers, links, turn: AtomicUsize::new(0), exclusive, hints })
+        let (turn, heart) = (AtomicUsize::new(0), Link::new(&config));
+        Ok(Self { writers, links, turn, heart, exclusive, hints })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {

@@ -25,7 +25,7 @@ impl Postgres {
         session: SessionId,
         whole: Whole,
     ) -> Result<Option<RawSession>, Error> {
-        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body
+        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body, head_seq
                    FROM sessions LEFT JOIN snapshots ON session = id WHERE id = $1";
         let rows = self.query(sql, &[&id(session.bits())]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -43,6 +43,7 @@ impl Postgres {
         Ok(Some(RawSession {
             tenant: column::<&str>(row, 0)?.parse().map_err(Error::corrupt)?,
             epoch: unsigned(column(row, 1)?)?,
+            head_seq: unsigned(column(row, 6)?)?,
             owner: owner.map(str::parse).transpose().map_err(Error::corrupt)?,
             entries: self.entries_up_to(session, after, None).await?,
             snapshot,
@@ -99,7 +100,7 @@ impl Postgres {
              ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until
              RETURNING lease_until"
         );
-        let rows = self.query(sql, &[&given(now), &node.as_str(), &number(ttl.0)]).await?;
+        let rows = self.heart.query(sql, &[&given(now), &node.as_str(), &number(ttl.0)]).await?;
         let row = rows.first().ok_or_else(|| Error::corrupt("no heartbeat came back"))?;
         Ok(moment(column(row, 0)?))
     }
@@ -140,8 +141,27 @@ impl Postgres {
         Ok(())
     }
 
+    pub(crate) async fn owned_or_orphaned(
+        &self,
+        node: NodeId,
+        now: Moment,
+    ) -> Result<Vec<SessionId>, Error> {
+        let sql = with_clock!(
+            "SELECT id FROM sessions CROSS JOIN clock
+             WHERE owner IS NOT NULL AND (owner = $2 OR NOT EXISTS (
+               SELECT 1 FROM nodes WHERE node = owner AND lease_until > now))"
+        );
+        let rows = self.query(sql, &[&given(now), &node.as_str()]).await?;
+        rows.iter().map(|row| Ok(SessionId::from_bits(id_bits(column(row, 0)?)?))).collect()
+    }
+
     pub(crate) async fn retire(&self, node: NodeId) -> Result<(), Error> {
-        let sql = "UPDATE sessions SET owner = NULL WHERE owner = $1";
+        // Whatever ran in them is for the next owner to recover.
+        let sql = "WITH freed AS (
+                     UPDATE sessions SET owner = NULL WHERE owner = $1 RETURNING id, head_seq)
+                   INSERT INTO wakes (session, seq) SELECT id, head_seq FROM freed
+                   ON CONFLICT (session) DO UPDATE
+                   SET seq = greatest(wakes.seq, excluded.seq), claimed_until = 0";
         self.query(sql, &[&node.as_str()]).await?;
         self.query("DELETE FROM nodes WHERE node = $1", &[&node.as_str()]).await?;
         self.hints.sender().tell();

@@ -40,7 +40,8 @@ pub(crate) struct Sqlite {
 
 #[derive(Debug)]
 struct Readers {
-    free: Semaphore,
+    /// A place is held until the connection is back, also when nobody waits for the read any more.
+    free: Arc<Semaphore>,
     connections: Mutex<Vec<Connection>>,
 }
 
@@ -50,7 +51,7 @@ impl Sqlite {
         let writer = Writer::start(connection::writer(&claim.database)?)?;
         let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
         let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
-        let readers = Arc::new(Readers { free: Semaphore::new(N_READERS), connections });
+        let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
         Ok(Self { writer, readers, _claim: claim })
     }
 
@@ -71,11 +72,12 @@ impl Sqlite {
     {
         let broken = || Error::new(ErrorKind::Internal, "a read did not come to its end");
         let readers = Arc::clone(&self.readers);
-        let _permit = self.readers.free.acquire().await.map_err(|_| broken())?;
+        let place = Arc::clone(&self.readers.free).acquire_owned().await.map_err(|_| broken())?;
         let read = tokio::task::spawn_blocking(move || {
             let connection = readers.lock().pop().ok_or_else(broken)?;
             let result = work(&connection).map_err(Error::from);
             readers.lock().push(connection);
+            drop(place);
             result
         });
         read.await.map_err(|_| broken())?

@@ -97,10 +97,38 @@ impl Sqlite {
             .await
     }
 
+    pub(crate) async fn owned_or_orphaned(
+        &self,
+        node: NodeId,
+        now: Moment,
+    ) -> Result<Vec<SessionId>, Error> {
+        let now = time(now);
+        self.read(move |connection| {
+            let sql =
+                "SELECT id FROM sessions WHERE owner IS NOT NULL AND (owner = ?1 OR NOT EXISTS (
+                         SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?2))";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params![node.as_str(), now.ms()])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_blob().map_err(Error::corrupt)?;
+                found.push(SessionId::from_bits(id_bits(id)?));
+            }
+            Ok(found)
+        })
+        .await
+    }
+
     pub(crate) async fn retire(&self, node: NodeId) -> Result<(), Error> {
         self.writer
             .write(Hint::Look, move |connection| {
                 let node = node.as_str();
+                // Whatever ran in them is for the next owner to recover.
+                let sql = "INSERT INTO wakes (session, seq)
+                           SELECT id, head_seq FROM sessions WHERE owner = ?1
+                           ON CONFLICT (session) DO UPDATE
+                           SET seq = max(seq, excluded.seq), claimed_until = 0";
+                connection.execute(sql, [node])?;
                 connection.execute("UPDATE sessions SET owner = NULL WHERE owner = ?1", [node])?;
                 connection.execute("DELETE FROM nodes WHERE node = ?1", [node])?;
                 Ok(Ok(()))
@@ -158,11 +186,12 @@ fn read_session(
     whole: Whole,
 ) -> Result<Option<RawSession>, Fault> {
     let id = id_bytes(session.bits());
-    let sql = "SELECT tenant, epoch, owner FROM sessions WHERE id = ?1";
+    let sql = "SELECT tenant, epoch, owner, head_seq FROM sessions WHERE id = ?1";
     let row = connection.prepare_cached(sql)?.query_row([id], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?))
+        let (tenant, owner): (String, Option<String>) = (row.get(0)?, row.get(2)?);
+        Ok((tenant, row.get::<_, i64>(1)?, owner, row.get::<_, i64>(3)?))
     });
-    let Some((tenant, epoch, owner)) = row.optional()? else { return Ok(None) };
+    let Some((tenant, epoch, owner, head_seq)) = row.optional()? else { return Ok(None) };
     let snapshot = match whole {
         Whole::FromSnapshot => snapshot(connection, id)?,
         Whole::Log => None,
@@ -172,6 +201,7 @@ fn read_session(
     Ok(Some(RawSession {
         tenant: tenant.parse().map_err(Error::corrupt)?,
         epoch: unsigned(epoch)?,
+        head_seq: unsigned(head_seq)?,
         owner: owner.map(|owner| owner.parse()).transpose().map_err(Error::corrupt)?,
         entries: entries(connection, session, after, -1)?,
         snapshot,

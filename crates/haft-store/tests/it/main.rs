@@ -12,5 +12,6 @@ mod lists;
 mod outage;
 mod ownership;
 mod races;
+mod review;
 mod sqlite_files;
 mod work;
