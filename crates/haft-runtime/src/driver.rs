@@ -9,6 +9,7 @@ use haft_core::session::{
     Config, DecidedBy, Input, Opened, Refusal, Reply, Resolved, Stale, State, accept, decide,
 };
 use haft_core::{Actor, CallId, SessionId};
+use haft_store::Error as StoreError;
 use haft_store::{
     Append, AppendError, CreateError, Fence, NewSession, NodeId, Store, Tenant, Wake,
 };
@@ -20,7 +21,7 @@ use crate::boundary::{Boundary, Observer};
 use crate::clock::Clock;
 use crate::error::InputError;
 use crate::fresh::fresh_bits;
-use crate::live::LiveStream;
+use crate::live::{Live, LiveStream};
 use crate::performer::Performer;
 use crate::session_task::{Letter, SessionTask};
 use crate::sweeper;
@@ -94,7 +95,7 @@ pub(crate) struct Shared<P> {
     pub(crate) live: LiveStream,
     pub(crate) observer: Observer,
     lease_ttl: Duration,
-    last_heartbeat: Mutex<Instant>,
+    last_heartbeat: Mutex<Option<Instant>>,
     table: Mutex<Table>,
 }
 
@@ -118,7 +119,7 @@ impl<P: Performer> Driver<P> {
             live: LiveStream::new(),
             observer: settings.observer.clone(),
             lease_ttl: settings.lease_ttl,
-            last_heartbeat: Mutex::new(Instant::now()),
+            last_heartbeat: Mutex::default(),
             table: Mutex::default(),
         });
         let sweeper = tokio::spawn(sweeper::run(Arc::clone(&shared), settings.clone()));
@@ -269,17 +270,37 @@ impl<P> Shared<P> {
     }
 
     /// Notes a heartbeat by when it was sent: the store counts from before it answered.
-    pub(crate) fn heard(&self, sent: Instant) {
-        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+    fn heard(&self, sent: Instant) {
+        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
+    }
+
+    fn last_heard(&self) -> Option<Instant> {
+        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that this node is alive.
+    pub(crate) async fn beat(&self) -> Result<(), StoreError> {
+        let sent = Instant::now();
+        self.store.heartbeat(&self.node, self.clock.moment(), self.lease_ttl.into()).await?;
+        self.heard(sent);
+        Ok(())
+    }
+
+    /// A node that the store has never heard of owns nothing: its sessions could be taken from
+    /// it at once.
+    pub(crate) async fn be_known(&self) -> Result<(), StoreError> {
+        match self.last_heard() {
+            Some(_) => Ok(()),
+            None => self.beat().await,
+        }
     }
 
     /// Nothing is done on behalf of a session that may be someone else's by now: a node that was
     /// frozen finds out here, before it runs a tool.
     pub(crate) fn require_fresh_lease(&self) -> Result<(), InputError> {
-        let heard = *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner);
-        match heard.elapsed() < self.lease_ttl {
-            true => Ok(()),
-            false => Err(InputError::LeaseLapsed),
+        match self.last_heard() {
+            Some(heard) if heard.elapsed() < self.lease_ttl => Ok(()),
+            Some(_) | None => Err(InputError::LeaseLapsed),
         }
     }
 
@@ -344,6 +365,11 @@ impl<P: Performer> Shared<P> {
             match shared.store.append(&append).await {
                 Ok(head) => {
                     shared.observer.pass(Boundary::Appended);
+                    shared.live.send(Live::Appended {
+                        session,
+                        first_seq: append.expected.seq + 1,
+                        events: append.events.into(),
+                    });
                     let wake = Wake { session, seq: head.seq };
                     Self::wake(shared, session, Some(wake));
                     return Ok(decision.reply);

@@ -19,7 +19,9 @@ pub enum InputError {
         node: NodeId,
     },
     /// This node has not been heard of for so long that another may own the session.
-    #[error("this node lost its lease; the session goes on elsewhere")]
+    #[error(
+        "this node lost its lease; the input may be recorded, and the session goes on elsewhere"
+    )]
     LeaseLapsed,
     /// Too much waits for this session already.
     #[error("the session has too much waiting; try again shortly")]

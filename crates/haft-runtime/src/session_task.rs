@@ -98,6 +98,7 @@ impl<P: Performer> SessionTask<P> {
     /// Becomes the owner: whatever ran in another process is gone, and the machine says what
     /// follows from that.
     async fn take_over(&mut self) -> Result<(), InputError> {
+        self.shared.be_known().await?;
         let node = &self.shared.node;
         let lease = self.shared.store.acquire(self.session, node, self.shared.clock.moment()).await;
         let lease = lease.map_err(|error| match error {
@@ -177,11 +178,11 @@ impl<P: Performer> SessionTask<P> {
         loop {
             match self.step(input.clone()).await {
                 Ok(_) => return Ok(()),
+                Err(error) if is_lost(&error) => return Err(error),
                 Err(InputError::Refused(refusal)) => {
                     tracing::debug!(session = %self.session, %refusal, "a report changes nothing");
                     return Ok(());
                 }
-                Err(error) if is_lost(&error) => return Err(error),
                 Err(error) => {
                     tracing::warn!(session = %self.session, %error, "not recorded yet; trying again");
                     tokio::time::sleep(wait).await;

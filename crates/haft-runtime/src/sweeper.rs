@@ -10,7 +10,6 @@ use haft_core::Millis;
 use haft_core::session::{Expired, Input};
 use haft_store::{Due, DueWork, Error};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::driver::{Settings, Shared};
 use crate::performer::Performer;
@@ -48,7 +47,7 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 pub(crate) async fn beat<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
     loop {
         let beaten = async {
-            heartbeat(&shared, &settings).await?;
+            shared.beat().await?;
             shared.store.owned_or_orphaned(&shared.node, shared.clock.moment()).await
         };
         match beaten.await {
@@ -65,14 +64,6 @@ pub(crate) async fn beat<P: Performer>(shared: Arc<Shared<P>>, settings: Setting
             }
         }
     }
-}
-
-async fn heartbeat<P: Performer>(shared: &Shared<P>, settings: &Settings) -> Result<(), Error> {
-    let (moment, ttl) = (shared.clock.moment(), settings.lease_ttl.into());
-    let sent = Instant::now();
-    shared.store.heartbeat(&shared.node, moment, ttl).await?;
-    shared.heard(sent);
-    Ok(())
 }
 
 enum Swept {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
 
 mod crashes;
+mod hardening;
 mod jobs;
 mod node;
 mod resolving;
-mod review;

@@ -1,4 +1,4 @@
-//! Review findings, as tests that fail today.
+//! What a hostile reader found about crashes and races: each test states what holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
