@@ -299,7 +299,8 @@ impl<P> Shared<P> {
     /// frozen finds out here, before it runs a tool.
     pub(crate) fn require_fresh_lease(&self) -> Result<(), InputError> {
         match self.last_heard() {
-            Some(heard) if heard.elapsed() < self.lease_ttl => Ok(()),
+            // A quarter is left over for what happens between this look and the deed.
+            Some(heard) if heard.elapsed() < self.lease_ttl * 3 / 4 => Ok(()),
             Some(_) | None => Err(InputError::LeaseLapsed),
         }
     }

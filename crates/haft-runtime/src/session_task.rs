@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::SessionId;
 use haft_core::journal::Head;
 use haft_core::session::{Decision, Effect, Input, Refusal, Reply, State, decide};
+use haft_core::{Millis, SessionId};
 use haft_store::{
     AcquireError, Append, AppendError, ErrorKind, Fence, Lease, SNAPSHOT_EVERY, Wake,
 };
@@ -21,6 +21,9 @@ use crate::job::{self, JobKey};
 use crate::live::Live;
 use crate::performer::{Job, Performer, Task};
 
+/// A retry that is due sooner is not left to the sweeps.
+const SHORT_WAIT: Millis = Millis::from_secs(10);
+
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
@@ -29,8 +32,8 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 pub(crate) enum Letter {
     /// An input that someone waits for an answer to.
     Input(Box<Input>, oneshot::Sender<Result<Reply, InputError>>),
-    /// A job ended.
-    Done(JobKey, Box<Input>),
+    /// A job ended: which, under which number, with what.
+    Done(JobKey, u64, Box<Input>),
     /// Look again at what can go on, because of this wake in the store or because it is time.
     Wake(Option<Wake>),
 }
@@ -41,7 +44,8 @@ pub(crate) struct SessionTask<P> {
     letters: mpsc::Receiver<Letter>,
     /// For the jobs to report to; a clone of what the driver's table holds.
     mailbox: mpsc::Sender<Letter>,
-    running: HashMap<JobKey, CancellationToken>,
+    running: HashMap<JobKey, Running>,
+    n_jobs: u64,
     lease: Option<Lease>,
     head: Head,
     state: State,
@@ -51,6 +55,13 @@ pub(crate) struct SessionTask<P> {
     /// Whether something may be recorded as begun that nobody does: a write of unknown outcome
     /// took its effects with it.
     owes_effects: bool,
+}
+
+/// A job under way. Its number tells it from an earlier one for the same thing, whose answer
+/// would be about a tool that has changed since.
+struct Running {
+    number: u64,
+    stop: CancellationToken,
 }
 
 /// Why a session's task ends.
@@ -74,6 +85,7 @@ impl<P: Performer> SessionTask<P> {
             letters,
             mailbox,
             running: HashMap::new(),
+            n_jobs: 0,
             lease: None,
             head: Head::EMPTY,
             state: State::Unopened,
@@ -88,10 +100,36 @@ impl<P: Performer> SessionTask<P> {
             Ok(()) => self.serve().await,
             Err(error) => Exit::Lost(error),
         };
-        self.running.values().for_each(CancellationToken::cancel);
         match exit {
             Exit::Quiet => self.release().await,
-            Exit::Lost(error) => self.give_up(&error),
+            Exit::Lost(error) => {
+                self.stop_jobs(&error).await;
+                self.give_up(&error);
+            }
+        }
+    }
+
+    /// Whoever owns the session next, possibly this very node, treats what ran here as dead. So
+    /// it is stopped first, as far as it can be.
+    async fn stop_jobs(&mut self, error: &InputError) {
+        self.stop(|_| true);
+        let patience = tokio::time::sleep(self.shared.stop_grace * 2);
+        tokio::pin!(patience);
+        while !self.running.is_empty() {
+            let letter = tokio::select! {
+                letter = self.letters.recv() => letter,
+                () = &mut patience => return,
+            };
+            match letter {
+                Some(Letter::Done(key, number, _)) => {
+                    self.running.retain(|k, job| *k != key || job.number != number);
+                }
+                Some(Letter::Input(_, answer)) => {
+                    answer.send(Err(error.clone())).unwrap_or_default();
+                }
+                Some(Letter::Wake(_)) => {}
+                None => return,
+            }
         }
     }
 
@@ -153,7 +191,10 @@ impl<P: Performer> SessionTask<P> {
                 answer.send(stepped).unwrap_or_default();
                 lost.map_or(Ok(()), Err)
             }
-            Letter::Done(key, input) => {
+            Letter::Done(key, number, input) => {
+                if self.running.get(&key).is_none_or(|job| job.number != number) {
+                    return Ok(());
+                }
                 self.running.remove(&key);
                 self.step_unasked(*input).await
             }
@@ -312,7 +353,11 @@ impl<P: Performer> SessionTask<P> {
     fn start(&mut self, task: Task) {
         let key = task.key();
         let stop = CancellationToken::new();
-        self.running.insert(key, stop.clone());
+        self.n_jobs += 1;
+        let number = self.n_jobs;
+        if let Some(earlier) = self.running.insert(key, Running { number, stop: stop.clone() }) {
+            earlier.stop.cancel();
+        }
         let job = Job { session: self.session, task, stop };
         let (performer, mailbox) = (Arc::clone(&self.shared.performer), self.mailbox.clone());
         let (grace, observer) = (self.shared.stop_grace, self.shared.observer.clone());
@@ -321,17 +366,20 @@ impl<P: Performer> SessionTask<P> {
             let input = job::run(performer, job, grace).await;
             observer.pass(Boundary::JobEnded);
             // The task may be gone, fenced or shut down: then the next owner recovers the call.
-            mailbox.send(Letter::Done(key, Box::new(input))).await.unwrap_or_default();
+            mailbox.send(Letter::Done(key, number, Box::new(input))).await.unwrap_or_default();
         });
     }
 
     fn stop(&self, which: impl Fn(&JobKey) -> bool) {
-        self.running.iter().filter(|(key, _)| which(key)).for_each(|(_, stop)| stop.cancel());
+        self.running.iter().filter(|(key, _)| which(key)).for_each(|(_, job)| job.stop.cancel());
     }
 
     /// The store keeps the timer; this only spares a short retry the next sweep.
     fn wake_at(&self, due: haft_core::Timestamp) {
         let wait = due.since(self.shared.clock.now());
+        if wait > SHORT_WAIT {
+            return;
+        }
         let shared = Arc::clone(&self.shared);
         let session = self.session;
         tokio::spawn(async move {
