@@ -296,7 +296,7 @@ impl<P: Performer> SessionTask<P> {
         match self.shared.store.load(self.session).await {
             Ok(Some(loaded)) => match loaded.owner {
                 Some(node) => InputError::OwnedElsewhere { node },
-                None => InputError::ShuttingDown,
+                None => InputError::LeaseLapsed,
             },
             Ok(None) => InputError::UnknownSession,
             Err(error) => InputError::Store(error),

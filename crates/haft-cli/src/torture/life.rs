@@ -18,7 +18,9 @@ use haft_core::{
     ProviderCallId, ResolutionId, SessionId,
 };
 use haft_runtime::{Clock, Driver, InputError, Job, Observer, Performer, Settings, Task};
-use haft_store::{NodeId, Page, Pending, PendingFilter, SessionFilter, SessionStatus, Tenant};
+use haft_store::{
+    ErrorKind, NodeId, Page, Pending, PendingFilter, SessionFilter, SessionStatus, Tenant,
+};
 
 use super::world::{Pen, World};
 use crate::Verdict;
@@ -198,7 +200,12 @@ impl Life {
     }
 
     async fn waiting(&self) -> anyhow::Result<Vec<Pending>> {
-        Ok(self.driver.store().pending(&PendingFilter::default(), &Page::first(200)).await?)
+        let filter = PendingFilter::default();
+        match self.driver.store().pending(&filter, &Page::first(200)).await {
+            Ok(waiting) => Ok(waiting),
+            Err(error) if is_passing(&error) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Approves, or says what became of a call after looking at the world.
@@ -244,8 +251,14 @@ fn left_to_others<T>(done: Result<T, InputError>) -> anyhow::Result<Option<T>> {
             | InputError::LeaseLapsed
             | InputError::Overloaded,
         ) => Ok(None),
+        Err(InputError::Store(error)) if is_passing(&error) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A frozen process may hold a lock that others wait for; that passes.
+fn is_passing(error: &haft_store::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Gone | ErrorKind::Unknown)
 }
 
 /// Dies at the nth boundary, wherever that is.

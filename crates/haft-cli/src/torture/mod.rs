@@ -124,11 +124,11 @@ fn side_by_side(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let born = |_| spawn(args, directory, Death::After(Duration::MAX));
-    let mut nodes: Vec<Child> = (0..args.nodes).map(born).collect::<anyhow::Result<_>>()?;
+    let mut nodes = Nodes((0..args.nodes).map(born).collect::<anyhow::Result<_>>()?);
     for n_round in 0..args.kills {
         std::thread::sleep(Duration::from_millis(u64::from(60 + dice.below(240))));
         let chosen = dice.below(args.nodes) as usize;
-        let node = &mut nodes[chosen];
+        let node = &mut nodes.0[chosen];
         if n_round % FREEZE_EVERY == FREEZE_EVERY - 1 {
             signal(node, "STOP")?;
             std::thread::sleep(life::LEASE_TTL + Duration::from_millis(700));
@@ -140,7 +140,19 @@ fn side_by_side(
         report.kills_at_random += 1;
         *node = spawn(args, directory, Death::After(Duration::MAX))?;
     }
-    nodes.iter_mut().try_for_each(kill)
+    nodes.0.iter_mut().try_for_each(kill)
+}
+
+/// The processes at work; none outlives this one, whatever goes wrong.
+struct Nodes(Vec<Child>);
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for node in &mut self.0 {
+            // Killed already, more often than not.
+            node.kill().unwrap_or_default();
+        }
+    }
 }
 
 /// Every so many rounds a process is frozen and not killed, because waiting for a lease to run
