@@ -7,21 +7,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use haft_core::session::{
-    AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy, Input,
-    ModelFailed, PolicyFacts, Preview, Previewed, Proposal, Resolution, Resolved, Returned,
-    SoundCall, Verification, Verified,
+    CallsProposed, Check, Config, Driver as DrivenBy, Input, PolicyFacts, Proposal, Resolution,
+    Resolved, SoundCall,
 };
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
-    Actor, Arguments, CallId, CallResult, Digest, ErrorClass, Failure, Millis, Output,
-    ProviderCallId, ResolutionId, SessionId,
+    Actor, Arguments, CallId, CallResult, Millis, Output, ProviderCallId, ResolutionId, SessionId,
 };
-use haft_runtime::{Clock, Driver, Job, ManualClock, Performer, Settings, Task};
+use haft_runtime::{Clock, Driver, Job, ManualClock, Performer, Settings};
 use haft_store::{NodeId, Page, PendingFilter, Store, Tenant};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use crate::Verdict;
+use crate::{Verdict, hands};
 
 /// Measures on this machine.
 #[derive(Debug, clap::Subcommand)]
@@ -249,25 +247,6 @@ struct NoHands;
 
 impl Performer for NoHands {
     async fn perform(&self, job: Job) -> Input {
-        match job.task {
-            Task::Execute { call, attempt, .. } => {
-                let returned = Returned::from(CallResult::Ok(Output::of_text("done")));
-                let report = AttemptReport::Returned(returned);
-                Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
-            }
-            Task::AskModel { turn, attempt, .. } => {
-                let failure = Failure::new(ErrorClass::Upstream, "there is no model here");
-                Input::ModelFailed(ModelFailed { turn, attempt, failure })
-            }
-            Task::Preview { call } => {
-                let (fingerprint, targets) = (Digest::ZERO, Vec::new());
-                let preview = Preview { fingerprint, targets, diff: None, trouble: None };
-                Input::Previewed(Previewed { call: call.id, preview })
-            }
-            Task::Verify { call, attempt } => {
-                let verdict = Verification::Unknown;
-                Input::Verified(Verified { call: call.id, attempt, verdict })
-            }
-        }
+        hands::perform(job.task, |_| CallResult::Ok(Output::of_text("done")))
     }
 }

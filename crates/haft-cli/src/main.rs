@@ -6,6 +6,7 @@
 
 mod audit;
 mod bench;
+mod hands;
 mod place;
 mod torture;
 

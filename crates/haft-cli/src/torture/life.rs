@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use haft_core::session::{
-    AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy, Input,
-    ModelFailed, PolicyFacts, Preview, Previewed, Proposal, Refusal, Resolution, Resolved,
-    Returned, Settlement, SoundCall, SuspensionKind, Verification, Verified,
+    CallsProposed, Check, Config, Driver as DrivenBy, Input, PolicyFacts, Proposal, Refusal,
+    Resolution, Resolved, Settlement, SoundCall, SuspensionKind,
 };
 use haft_core::tool::{Definition, Gate, Idempotency, Mutates, Schema, ToolSpec};
 use haft_core::{
-    Actor, ActorId, Arguments, CallId, CallResult, Digest, ErrorClass, Failure, Millis, Output,
+    Actor, ActorId, Arguments, CallId, CallResult, ErrorClass, Failure, Millis, Output,
     ProviderCallId, ResolutionId, SessionId,
 };
-use haft_runtime::{Clock, Driver, InputError, Job, Observer, Performer, Settings, Task};
+use haft_runtime::{Clock, Driver, InputError, Job, Observer, Performer, Settings};
 use haft_store::{
     ErrorKind, NodeId, Page, Pending, PendingFilter, SessionFilter, SessionStatus, Tenant,
 };
@@ -25,6 +24,7 @@ use haft_store::{
 use super::world::{Pen, World};
 use crate::Verdict;
 use crate::audit::sessions;
+use crate::hands;
 use crate::place::Place;
 
 /// One life of the process that is killed.
@@ -276,30 +276,9 @@ struct Hands(Arc<Pen>);
 
 impl Performer for Hands {
     async fn perform(&self, job: Job) -> Input {
-        match job.task {
-            Task::Execute { call, attempt, .. } => {
-                let result = match self.0.effect(call.id) {
-                    Ok(()) => CallResult::Ok(Output::of_text("done")),
-                    Err(error) => {
-                        CallResult::Err(Failure::new(ErrorClass::ToolError, error.to_string()))
-                    }
-                };
-                let report = AttemptReport::Returned(Returned::from(result));
-                Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
-            }
-            Task::AskModel { turn, attempt, .. } => {
-                let failure = Failure::new(ErrorClass::Upstream, "there is no model here");
-                Input::ModelFailed(ModelFailed { turn, attempt, failure })
-            }
-            Task::Preview { call } => {
-                let (fingerprint, targets) = (Digest::ZERO, Vec::new());
-                let preview = Preview { fingerprint, targets, diff: None, trouble: None };
-                Input::Previewed(Previewed { call: call.id, preview })
-            }
-            Task::Verify { call, attempt } => {
-                let verdict = Verification::Unknown;
-                Input::Verified(Verified { call: call.id, attempt, verdict })
-            }
-        }
+        hands::perform(job.task, |call| match self.0.effect(call.id) {
+            Ok(()) => CallResult::Ok(Output::of_text("done")),
+            Err(error) => CallResult::Err(Failure::new(ErrorClass::ToolError, error.to_string())),
+        })
     }
 }
