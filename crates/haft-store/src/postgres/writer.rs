@@ -248,9 +248,13 @@ impl Transactions {
     /// A session that did not exist could not be locked, so that its creation may have landed
     /// after the log was asked: whoever was beaten may have been beaten by its own first try.
     async fn answer_beaten(&self, batch: Vec<Job>, verdicts: Vec<Verdict>) {
-        let stored = self.stored(&batch).await.unwrap_or_default();
-        let own = |(job, verdict): (&Job, Verdict)| {
-            if stored.contains(&job.prepared.session) { Ok(job.prepared.head) } else { verdict }
+        let stored = self.stored(&batch).await;
+        let own = |(job, verdict): (&Job, Verdict)| match (&stored, verdict) {
+            (_, Ok(head)) => Ok(head),
+            (Ok(stored), Err(_)) if stored.contains(&job.prepared.session) => Ok(job.prepared.head),
+            (Ok(_), Err(beaten)) => Err(beaten),
+            // Who was beaten by whom cannot be told: then it is not known, and said to be.
+            (Err(error), Err(_)) => Err(Error::new(ErrorKind::Unknown, error.to_string()).into()),
         };
         let verdicts = batch.iter().zip(verdicts).map(own).collect();
         answer(batch, verdicts);
