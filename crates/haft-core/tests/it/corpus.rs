@@ -67,8 +67,9 @@ fn the_json_parsing_suite_is_read_as_it_says() {
             (Some("reject"), Ok(value)) => panic!("{name} was read as {value}"),
             _ => {}
         }
+        // No prefix of anything may panic; most are refused, some are whole by chance.
         for cut in 0..bytes.len().min(200) {
-            assert!(parse(&bytes[..cut], JsonLimits::default()).is_ok() || cut < bytes.len());
+            drop(parse(&bytes[..cut], JsonLimits::default()));
         }
     }
     println!(

@@ -45,15 +45,17 @@ impl Performer for Hands {
     async fn perform(&self, job: Job) -> Input {
         match job.task {
             Task::AskModel { turn, attempt, open } => {
+                // One gated call, then a model that never answers again.
                 if open.turn > 1 {
                     std::future::pending::<()>().await;
                 }
+                let bits = haft_runtime::fresh_bits(Timestamp::from_ms(1)).unwrap();
                 Input::ModelAnswered(ModelAnswered {
                     turn,
                     attempt,
                     content: vec![],
-                    advertised: Arc::default(),
-                    calls: vec![],
+                    advertised: Arc::new([charge().name.clone()].into()),
+                    calls: vec![proposal(CallId::from_bits(bits), &charge())],
                     provider_results: vec![],
                 })
             }
@@ -119,18 +121,8 @@ impl Node {
 
     pub(crate) async fn propose(&self, session: SessionId, tool: &ToolSpec) -> CallId {
         let id = CallId::from_bits(self.driver.fresh().unwrap());
-        let proposal = Proposal {
-            id,
-            provider_id: ProviderCallId::new("toolu_1").unwrap(),
-            name: tool.name.to_string(),
-            check: Check::Sound(SoundCall {
-                contract: Arc::clone(tool.contract()),
-                arguments: Arguments::plain(serde_json::from_str(r#"{"cents":5}"#).unwrap()),
-                policy: PolicyFacts::default(),
-                grants: vec![],
-            }),
-        };
-        let proposed = Input::CallsProposed(CallsProposed { calls: vec![proposal] });
+        let calls = vec![proposal(id, tool)];
+        let proposed = Input::CallsProposed(CallsProposed { calls });
         self.driver.input(session, proposed).await.unwrap();
         id
     }
@@ -176,6 +168,20 @@ impl Node {
 
     pub(crate) async fn at_rest(&self) {
         self.eventually(|| async { (self.driver.n_at_work() == 0).then_some(()) }).await;
+    }
+}
+
+fn proposal(id: CallId, tool: &ToolSpec) -> Proposal {
+    Proposal {
+        id,
+        provider_id: ProviderCallId::new("toolu_1").unwrap(),
+        name: tool.name.to_string(),
+        check: Check::Sound(SoundCall {
+            contract: Arc::clone(tool.contract()),
+            arguments: Arguments::plain(serde_json::from_str(r#"{"cents":5}"#).unwrap()),
+            policy: PolicyFacts::default(),
+            grants: vec![],
+        }),
     }
 }
 

@@ -71,18 +71,18 @@ async fn s4_21_a_resolver_never_waits_for_the_next_turn() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::fresh(directory.path());
     let session = node.open(Driver::Model).await;
-    let say = |bits| {
-        let message = MessageId::from_bits(bits);
-        Input::MessageArrived(MessageArrived { message, from: ann(), content: vec![] })
-    };
-    node.driver.input(session, say(1)).await.unwrap();
+    let message = MessageId::from_bits(1);
+    let said = MessageArrived { message, from: ann(), content: vec![] };
+    node.driver.input(session, Input::MessageArrived(said)).await.unwrap();
+    let waiting = node.eventually(|| async { node.pending().await.into_iter().next() }).await;
+    let denial = Resolution::Deny { note: None };
+    node.driver.resolve(session, node.resolved(waiting.call, ann(), denial)).await.unwrap();
     node.eventually(|| async {
         let events = node.events(session).await;
-        events.iter().any(|event| matches!(event, Event::TurnEnded { .. })).then_some(())
+        let asked = |event: &Event| matches!(event, Event::TurnStarted { turn: 2, .. });
+        events.iter().any(asked).then_some(())
     })
     .await;
-    node.driver.input(session, say(2)).await.unwrap();
-    node.driver.input(session, say(3)).await.unwrap();
 }
 
 // S4-24, S4-27, D5: an expiry is the store's and continues the session by itself.
