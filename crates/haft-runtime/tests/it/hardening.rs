@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::node::{Hands, Node, World, ann, approve, charge, tenant, tool};
+use crate::node::{Hands, Node, World, ann, approve, charge, proposal, tenant, tool};
 use haft_core::session::{Config, Driver as DrivenBy, Input};
 use haft_core::{Millis, Timestamp};
 use haft_runtime::{Clock, Driver, ManualClock, Observer, Settings};
@@ -70,21 +70,8 @@ async fn a_lapsed_lease_leaves_the_call_to_someone() {
 }
 
 fn propose(id: haft_core::CallId) -> Input {
-    use haft_core::session::{CallsProposed, Check, PolicyFacts, Proposal, SoundCall};
-    let tool = tool("look", |_| {});
-    Input::CallsProposed(CallsProposed {
-        calls: vec![Proposal {
-            id,
-            provider_id: haft_core::ProviderCallId::new("toolu_1").unwrap(),
-            name: tool.name.to_string(),
-            check: Check::Sound(SoundCall {
-                contract: Arc::clone(tool.contract()),
-                arguments: haft_core::Arguments::plain(serde_json::Map::new()),
-                policy: PolicyFacts::default(),
-                grants: vec![],
-            }),
-        }],
-    })
+    let calls = vec![proposal(id, &tool("look", |_| {}))];
+    Input::CallsProposed(haft_core::session::CallsProposed { calls })
 }
 
 fn panics_once(armed: &Arc<AtomicBool>) -> Observer {

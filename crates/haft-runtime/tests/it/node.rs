@@ -171,7 +171,7 @@ impl Node {
     }
 }
 
-fn proposal(id: CallId, tool: &ToolSpec) -> Proposal {
+pub(crate) fn proposal(id: CallId, tool: &ToolSpec) -> Proposal {
     Proposal {
         id,
         provider_id: ProviderCallId::new("toolu_1").unwrap(),
