@@ -458,8 +458,10 @@ fn exact(literal: &str, integral: bool) -> Option<Number> {
         return (-SAFE..=SAFE).contains(&number).then(|| Number::from(number));
     }
     let float: f64 = literal.parse().ok()?;
-    let same = decimal(literal) == decimal(&format!("{float:e}"));
-    same.then(|| Number::from_f64(float)).flatten()
+    // As serde_json prints it: of two shortest decimals that are equally near, the even one, which
+    // is a browser's choice too, and not `Display`'s.
+    let number = Number::from_f64(float)?;
+    (decimal(literal) == decimal(&number.to_string())).then_some(number)
 }
 
 /// Splits a decimal literal into its significant digits and the power of ten of the last one.
@@ -499,6 +501,7 @@ mod tests {
             "5.972e24",
             "1e300",
             "1.50",
+            "-131989942626086.12",
         ] {
             let expected: Value = serde_json::from_str(text).unwrap();
             let found = read(text).unwrap();

@@ -84,7 +84,8 @@ pub(crate) fn wrap(value: &Value) -> Value {
     if value.is_object() { value.clone() } else { json!({ "value": value }) }
 }
 
-/// Takes the payload of an outcome out of its wrapping, if it is in one.
+/// Takes the payload of an outcome out of its wrapping, if it is in one: an object is never
+/// wrapped, so one that stands where a wrapping would is what somebody wrote there.
 pub(crate) fn take_out_of_wrapping(outcome: &mut Outcome) {
     let payload = match &mut outcome.result {
         CallResult::Ok(output) => &mut output.value,
@@ -92,6 +93,7 @@ pub(crate) fn take_out_of_wrapping(outcome: &mut Outcome) {
     };
     if let Some(Value::Object(map)) = payload
         && map.len() == 1
+        && map.get("value").is_some_and(|inner| !inner.is_object())
         && let Some(inner) = map.remove("value")
     {
         *payload = Some(inner);
