@@ -9,6 +9,7 @@
 //! The driver decides nothing: what follows from an input is the machine's business
 //! (`haft_core::session`). It does not know what tools there are: that is its [`Performer`]'s.
 
+mod artifacts;
 mod boundary;
 mod clock;
 mod driver;
@@ -19,7 +20,9 @@ mod live;
 mod performer;
 mod session_task;
 mod sweeper;
+mod tool;
 
+pub use artifacts::{Artifacts, ArtifactsError, Found, Slice};
 pub use boundary::{Boundary, Observer};
 pub use clock::{Clock, ManualClock};
 pub use driver::{Driver, Settings};
@@ -27,3 +30,6 @@ pub use error::InputError;
 pub use fresh::fresh_bits;
 pub use live::{Live, LiveStream};
 pub use performer::{Job, Performer, Task};
+pub use tool::{
+    FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError, ToolFuture,
+};

@@ -1,0 +1,212 @@
+//! Outputs kept outside the log: keeping them, and reading a piece of one.
+
+use std::fmt;
+
+use haft_core::json::{self, JsonLimits};
+use haft_core::{ArtifactId, ArtifactRef, JsonPointer, SessionId};
+use haft_store::{NewArtifact, Store, StoredArtifact, Tenant};
+use serde_json::Value;
+
+use crate::clock::Clock;
+use crate::fresh::fresh_bits;
+
+/// Where outputs are kept. A runtime without a store keeps none, and says so.
+#[derive(Clone)]
+pub struct Artifacts {
+    store: Option<Store>,
+    clock: Clock,
+}
+
+/// The lines of an artifact that were asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// The number of the first line, from 1.
+    pub first_line: u64,
+    /// How many lines the artifact has.
+    pub n_lines: u64,
+    /// The lines, without their ends.
+    pub lines: Vec<String>,
+}
+
+/// A line that holds what was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its number, from 1.
+    pub line: u64,
+    /// The line, without its end.
+    pub text: String,
+}
+
+/// Why an artifact was not kept or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArtifactsError {
+    /// There is no store.
+    #[error("this runtime has no store, so no output is kept; give it one to keep large outputs")]
+    NoStore,
+    /// There is none of that id within reach.
+    #[error("no artifact `{id}` belongs to this session; use an id from one of its results")]
+    Unknown {
+        /// The id.
+        id: ArtifactId,
+    },
+    /// It is no JSON, so nothing can be pointed at within it.
+    #[error("artifact `{id}` is not JSON, so `{pointer}` points at nothing: {found}")]
+    NotJson {
+        /// The artifact.
+        id: ArtifactId,
+        /// What was asked for.
+        pointer: JsonPointer,
+        /// What the reader found.
+        found: String,
+    },
+    /// Nothing is there.
+    #[error("artifact `{id}` has nothing at `{pointer}`")]
+    NothingThere {
+        /// The artifact.
+        id: ArtifactId,
+        /// What was asked for.
+        pointer: JsonPointer,
+    },
+    /// The store has trouble.
+    #[error("{message}")]
+    Store {
+        /// What it says.
+        message: String,
+    },
+}
+
+impl Artifacts {
+    /// Keeps artifacts in a store.
+    pub(crate) fn new(store: Option<Store>, clock: Clock) -> Self {
+        Self { store, clock }
+    }
+
+    /// Keeps an output of a session.
+    ///
+    /// # Errors
+    ///
+    /// When there is no store, or it cannot keep it.
+    pub async fn keep(
+        &self,
+        session: SessionId,
+        title: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<ArtifactRef, ArtifactsError> {
+        let store = self.store()?;
+        let at = self.clock.now();
+        let id = ArtifactId::from_bits(fresh_bits(at).map_err(trouble)?);
+        let reference = ArtifactRef {
+            id,
+            media_type: media_type.to_owned(),
+            bytes: bytes.len() as u64,
+            title: Some(title.to_owned()),
+        };
+        let tenant = tenant_of(store, session, id).await?;
+        let new = NewArtifact { reference: reference.clone(), tenant, session: Some(session), at };
+        store.put_artifact(&new, bytes).await.map_err(trouble)?;
+        Ok(reference)
+    }
+
+    /// Reads an artifact of a session. Another session's is as unknown as one that never was.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it cannot be read.
+    pub async fn read(
+        &self,
+        session: SessionId,
+        id: ArtifactId,
+    ) -> Result<StoredArtifact, ArtifactsError> {
+        let store = self.store()?;
+        let tenant = tenant_of(store, session, id).await?;
+        let found = store.artifact(&tenant, id).await.map_err(trouble)?;
+        found
+            .filter(|artifact| artifact.session == Some(session))
+            .ok_or(ArtifactsError::Unknown { id })
+    }
+
+    /// Reads some lines.
+    ///
+    /// # Errors
+    ///
+    /// As [`Artifacts::read`].
+    pub async fn slice(
+        &self,
+        session: SessionId,
+        id: ArtifactId,
+        first_line: u64,
+        lines_max: u64,
+    ) -> Result<Slice, ArtifactsError> {
+        let artifact = self.read(session, id).await?;
+        let text = String::from_utf8_lossy(&artifact.body);
+        let first_line = first_line.max(1);
+        let skipped = usize::try_from(first_line - 1).unwrap_or(usize::MAX);
+        let taken = usize::try_from(lines_max).unwrap_or(usize::MAX);
+        let lines = text.lines().skip(skipped).take(taken).map(str::to_owned).collect();
+        Ok(Slice { first_line, n_lines: text.lines().count() as u64, lines })
+    }
+
+    /// Finds the lines that hold a text, as it is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Artifacts::read`].
+    pub async fn grep(
+        &self,
+        session: SessionId,
+        id: ArtifactId,
+        needle: &str,
+        found_max: usize,
+    ) -> Result<Vec<Found>, ArtifactsError> {
+        let artifact = self.read(session, id).await?;
+        let text = String::from_utf8_lossy(&artifact.body);
+        let numbered = (1..).zip(text.lines()).filter(|(_, line)| line.contains(needle));
+        let found = numbered.map(|(line, text)| Found { line, text: text.to_owned() });
+        Ok(found.take(found_max).collect())
+    }
+
+    /// Reads what stands at a place of a JSON artifact.
+    ///
+    /// # Errors
+    ///
+    /// As [`Artifacts::read`], and when it is no JSON or nothing is there.
+    pub async fn pointed(
+        &self,
+        session: SessionId,
+        id: ArtifactId,
+        pointer: &JsonPointer,
+    ) -> Result<Value, ArtifactsError> {
+        let artifact = self.read(session, id).await?;
+        let limits = JsonLimits { bytes_max: artifact.body.len(), ..JsonLimits::default() };
+        let value = json::parse(&artifact.body, limits).map_err(|error| {
+            ArtifactsError::NotJson { id, pointer: pointer.clone(), found: error.to_string() }
+        })?;
+        let found = value.pointer(pointer.as_str()).cloned();
+        found.ok_or_else(|| ArtifactsError::NothingThere { id, pointer: pointer.clone() })
+    }
+
+    fn store(&self) -> Result<&Store, ArtifactsError> {
+        self.store.as_ref().ok_or(ArtifactsError::NoStore)
+    }
+}
+
+async fn tenant_of(
+    store: &Store,
+    session: SessionId,
+    id: ArtifactId,
+) -> Result<Tenant, ArtifactsError> {
+    let loaded = store.load(session).await.map_err(trouble)?;
+    Ok(loaded.ok_or(ArtifactsError::Unknown { id })?.tenant)
+}
+
+fn trouble(error: impl fmt::Display) -> ArtifactsError {
+    ArtifactsError::Store { message: error.to_string() }
+}
+
+impl fmt::Debug for Artifacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = if self.store.is_some() { "in a store" } else { "nowhere" };
+        f.debug_struct("Artifacts").field("kept", &kept).finish_non_exhaustive()
+    }
+}

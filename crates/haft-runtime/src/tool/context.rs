@@ -1,0 +1,137 @@
+//! What a tool's code is given beside its arguments.
+
+use std::sync::Arc;
+
+use haft_core::{Actor, ArtifactRef, CallId, SessionId};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::error::ToolError;
+use super::services::Services;
+use crate::artifacts::Artifacts;
+use crate::live::{Live, LiveStream};
+
+/// A call's surroundings: which call it is, on whose behalf it runs, how to notice that it should
+/// stop, how to say how far it is, and what the application hands to its tools.
+///
+/// Cheap to clone. None of it is in the schema that the model sees, and nothing that a model sends
+/// can change it.
+#[derive(Debug, Clone)]
+pub struct ToolContext {
+    scope: Scope,
+    surroundings: Arc<Surroundings>,
+    stop: CancellationToken,
+}
+
+/// Which call it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) session: SessionId,
+    pub(crate) turn: u32,
+    pub(crate) call: CallId,
+    pub(crate) attempt: u32,
+    pub(crate) actor: Actor,
+}
+
+/// What is the same for every call of a process.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) services: Services,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) live: Option<LiveStream>,
+}
+
+impl ToolContext {
+    pub(crate) fn new(
+        scope: Scope,
+        surroundings: Arc<Surroundings>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { scope, surroundings, stop }
+    }
+
+    /// Returns the session.
+    pub fn session(&self) -> SessionId {
+        self.scope.session
+    }
+
+    /// Returns the number of the turn.
+    pub fn turn(&self) -> u32 {
+        self.scope.turn
+    }
+
+    /// Returns the call.
+    pub fn call(&self) -> CallId {
+        self.scope.call
+    }
+
+    /// Returns which attempt of the call this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.scope.attempt
+    }
+
+    /// Returns on whose behalf the call runs: whoever approved it, else whoever owns the session.
+    pub fn actor(&self) -> &Actor {
+        &self.scope.actor
+    }
+
+    /// Returns the key under which whoever is called can recognise this call: the same for every
+    /// attempt, on every node, and never used for another call.
+    pub fn idempotency_key(&self) -> String {
+        self.scope.call.to_string()
+    }
+
+    /// Returns the handle that tells when the call should stop.
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Fails if the call should stop: ask before doing anything that cannot be taken back.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::cancelled`], to be returned as it is.
+    pub fn require_going(&self) -> Result<(), ToolError> {
+        if self.stop.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Tells whoever listens how far the call is. Nothing is recorded.
+    pub fn progress(&self, progress: Value) {
+        if let Some(live) = &self.surroundings.live {
+            let (session, call) = (self.scope.session, self.scope.call);
+            live.send(Live::Progress { session, call, progress });
+        }
+    }
+
+    /// Returns what the application hands to its tools.
+    pub fn services(&self) -> &Services {
+        &self.surroundings.services
+    }
+
+    /// Returns a service by its type.
+    ///
+    /// # Errors
+    ///
+    /// When the application gave none.
+    pub fn service<T: Send + Sync + 'static>(&self) -> Result<&T, ToolError> {
+        self.services().get().ok_or_else(|| {
+            let name = std::any::type_name::<T>();
+            ToolError::internal(format!("no service of type `{name}` was given to the runtime"))
+        })
+    }
+
+    /// Keeps an output outside the log and returns what to put into the result instead.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot keep it.
+    pub async fn keep(
+        &self,
+        title: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<ArtifactRef, ToolError> {
+        let kept = self.surroundings.artifacts.keep(self.scope.session, title, media_type, bytes);
+        kept.await.map_err(|error| ToolError::upstream(error.to_string()))
+    }
+}

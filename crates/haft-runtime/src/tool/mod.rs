@@ -1,0 +1,69 @@
+//! What a tool's author writes: the trait, and what its code is given.
+
+mod context;
+mod error;
+mod function;
+mod services;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use haft_core::session::{Preview, Returned, Verification};
+use haft_core::tool::Definition;
+use serde_json::{Map, Value};
+
+pub use context::ToolContext;
+pub use error::ToolError;
+pub use function::FunctionTool;
+pub use services::{Need, Services};
+
+/// The arguments of a call: an object that fits the tool's schema.
+pub type ToolArguments = Map<String, Value>;
+
+/// What a tool's code gives, once it is done.
+pub type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A tool: what is declared about it, and the code that runs its calls.
+///
+/// Only the runtime calls these methods, and only after name, arguments, limits and permission
+/// are settled. A panic, an error and a timeout all become the call's outcome; nothing that a tool
+/// does can end the session. `#[haft::tool]` writes an implementation from a function.
+pub trait Tool: Send + Sync + 'static {
+    /// Returns what is declared about the tool. Read once, when it is registered.
+    fn definition(&self) -> Definition;
+
+    /// Returns the services that the code takes from its context, so that a missing one is found
+    /// when the tool is registered and not when it is called.
+    fn needs(&self) -> Vec<Need> {
+        Vec::new()
+    }
+
+    /// Runs one call.
+    fn call(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Result<Returned, ToolError>>;
+
+    /// Finds out what a call would do, for whoever is asked to approve it. Only asked of tools
+    /// that declare [`haft_core::tool::Hook::Preview`].
+    fn preview(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Result<Preview, ToolError>> {
+        drop((arguments, context));
+        Box::pin(async { Err(ToolError::internal("this tool has no preview")) })
+    }
+
+    /// Finds out whether an interrupted call took effect. Only asked of tools that declare
+    /// [`haft_core::tool::Hook::Verify`].
+    fn verify(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Verification> {
+        drop((arguments, context));
+        Box::pin(async { Verification::Unknown })
+    }
+}
