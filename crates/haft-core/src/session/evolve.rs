@@ -33,9 +33,10 @@ type Evolved = Result<(), &'static str>;
 /// When the event cannot follow the state.
 pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, Corrupt> {
     let evolved = match (&mut state, event) {
-        (State::Unopened, Event::SessionOpened { session, config, .. }) => {
+        (State::Unopened, Event::SessionOpened { session, config, by }) => {
             return Ok(State::Open(Open {
                 session: *session,
+                opened_by: by.clone(),
                 config: Arc::clone(config),
                 activity: Activity::Idle,
                 stopping: Stopping::No,

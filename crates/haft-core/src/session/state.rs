@@ -42,6 +42,8 @@ pub enum State {
 pub struct Open {
     /// Its id.
     pub session: SessionId,
+    /// Who opened it, and on whose behalf its calls run unless someone else approves them.
+    pub opened_by: Actor,
     /// How it behaves.
     pub config: Arc<Config>,
     /// What it is doing.
@@ -269,6 +271,12 @@ impl Open {
 }
 
 impl Call {
+    /// Returns who approved it last, if anyone did: it then runs on their behalf.
+    pub fn approved_by(&self) -> Option<&Actor> {
+        let approved = |decided: &&DecidedBy| decided.kind == DecidedKind::Approve;
+        self.decided.iter().rev().find(approved).map(|decided| &decided.by)
+    }
+
     pub(super) fn proposed(
         id: CallId,
         provider_id: &ProviderCallId,
