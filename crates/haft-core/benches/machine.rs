@@ -159,6 +159,7 @@ fn sixteen_calls_proposed_at_once(bencher: Bencher<'_, '_>) {
             advertised: Arc::clone(&advertised),
             calls,
             provider_results: Vec::new(),
+            narrowed: vec![],
         };
         step(&mut state, Input::ModelAnswered(answer));
         state

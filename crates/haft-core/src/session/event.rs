@@ -104,6 +104,9 @@ pub enum Event {
         /// The tools it was offered, when they differ from the turn before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         advertised: Option<Vec<ToolName>>,
+        /// Why they are fewer than the session may use.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        narrowed: Vec<Narrowed>,
     },
     /// The turn is over.
     #[serde(rename = "turn.ended")]
@@ -287,6 +290,17 @@ pub enum Event {
         /// Who.
         by: Actor,
     },
+}
+
+/// Why a turn was offered less than it might have been.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Narrowed {
+    /// What chose.
+    pub by: String,
+    /// Why, in its words.
+    pub reason: String,
+    /// How many tools it left out.
+    pub left_out: u64,
 }
 
 fn asked() -> SuspendReason {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::config::Config;
+use super::event::Narrowed;
 use super::resolution::{Fit, Resolved};
 use super::suspension::Preview;
 use crate::actor::Actor;
@@ -141,6 +142,8 @@ pub struct ModelAnswered {
     pub calls: Vec<Proposal>,
     /// Results of calls that the provider ran.
     pub provider_results: Vec<ProviderResult>,
+    /// Why it was offered less than it might have been.
+    pub narrowed: Vec<Narrowed>,
 }
 
 /// The model could not be asked.

@@ -167,6 +167,7 @@ fn model_inputs(world: &mut World) -> Vec<Column> {
         advertised: Arc::new(BTreeSet::from([read().name.clone()])),
         calls: vec![proposal.clone()],
         provider_results: vec![],
+        narrowed: vec![],
     };
     let failure = Failure::new(ErrorClass::Upstream, "down");
     vec![

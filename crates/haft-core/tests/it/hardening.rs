@@ -252,6 +252,7 @@ fn an_answer_whose_only_call_the_provider_already_ran_is_the_last_word() {
         advertised: Arc::new([provider().name.clone()].into()),
         calls: vec![call],
         provider_results: vec![ProviderResult { provider_id, result: ok("rain"), meta: None }],
+        narrowed: vec![],
     };
     world.effects.clear();
     world.input(Input::ModelAnswered(answer)).unwrap();
@@ -271,6 +272,7 @@ fn a_bystander_cannot_declare_the_owner_dead() {
         advertised: Arc::default(),
         calls: vec![],
         provider_results: vec![],
+        narrowed: vec![],
     };
     let answered = world.input_elsewhere(Input::ModelAnswered(answer));
     assert_eq!(answered, Err(Refusal::NeedsOwner));

@@ -354,6 +354,7 @@ fn s4_7_a_provider_call_is_passed_through_and_its_result_recorded() {
             result(provider_id),
             result(ProviderCallId::new("nobody's").unwrap()),
         ],
+        narrowed: vec![],
     };
     world.input(Input::ModelAnswered(answer)).unwrap();
     assert_eq!(world.executions(id), 0);
@@ -388,6 +389,7 @@ fn a_late_or_foreign_answer_of_the_model_is_stale() {
             advertised: Arc::default(),
             calls: vec![],
             provider_results: vec![],
+            narrowed: vec![],
         })
     };
     let stale = Err(Refusal::Stale(Stale::OtherAttempt));

@@ -252,6 +252,7 @@ fn propose(world: &mut World, picks: &[(usize, u8)]) -> Option<Refusal> {
                 advertised: Arc::new(tools.iter().map(|tool| tool.name.clone()).collect()),
                 calls,
                 provider_results: vec![],
+                narrowed: vec![],
             };
             world.input(Input::ModelAnswered(answer)).err()
         }

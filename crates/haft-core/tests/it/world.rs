@@ -159,6 +159,7 @@ impl World {
             advertised: Arc::new(advertised),
             calls,
             provider_results: vec![],
+            narrowed: vec![],
         };
         self.effects.retain(|effect| !matches!(effect, Effect::RunModel { .. }));
         self.input(Input::ModelAnswered(answer))

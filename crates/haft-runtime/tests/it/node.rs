@@ -57,6 +57,7 @@ impl Performer for Hands {
                     advertised: Arc::new([charge().name.clone()].into()),
                     calls: vec![proposal(CallId::from_bits(bits), &charge())],
                     provider_results: vec![],
+                    narrowed: vec![],
                 })
             }
             Task::Preview { call } => {

@@ -23,6 +23,7 @@ impl Draft {
             turn: answer.turn,
             content: answer.content,
             advertised: (!unchanged).then(|| answer.advertised.iter().cloned().collect()),
+            narrowed: answer.narrowed,
         })?;
         for proposal in answer.calls {
             self.admit(proposal, Some(&answer.advertised))?;
