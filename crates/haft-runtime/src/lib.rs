@@ -18,6 +18,8 @@ mod fresh;
 mod job;
 mod live;
 mod performer;
+pub mod registry;
+pub mod schema;
 mod session_task;
 mod sweeper;
 mod tool;

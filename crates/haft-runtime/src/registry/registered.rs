@@ -1,0 +1,144 @@
+//! A tool as the registry keeps it: sound, compiled, ready to admit calls.
+
+use std::fmt;
+use std::sync::Arc;
+
+use haft_core::JsonPointer;
+use haft_core::ToolName;
+use haft_core::json::{JsonLimits, parse_object};
+use haft_core::tool::{Definition, Executor, Schema, Status, ToolSpec};
+use serde_json::{Map, Value};
+
+use super::error::{Refusal, RegisterError};
+use crate::schema::{Reference, Validator, find_references};
+use crate::tool::Tool;
+
+/// How much of malformed arguments is kept.
+const RAW_CHARS: usize = 4096;
+
+/// A registered tool.
+pub struct Registered {
+    spec: ToolSpec,
+    input: Validator,
+    output: Option<Validator>,
+    code: Option<Arc<dyn Tool>>,
+    /// The tool's place among all that were ever registered; a replacement inherits it.
+    pub(super) ordinal: u64,
+}
+
+/// Arguments that may be proposed to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admitted {
+    /// The arguments without what the runtime supplies; they fit, except where they refer.
+    pub arguments: Map<String, Value>,
+    /// The places that stand for a part of an artifact, not yet resolved.
+    pub references: Vec<Reference>,
+    /// Injected arguments that the model tried to supply; they are gone from `arguments`.
+    pub forged: Vec<String>,
+}
+
+impl Registered {
+    pub(super) fn new(
+        definition: Definition,
+        code: Option<Arc<dyn Tool>>,
+        ordinal: u64,
+    ) -> Result<Self, RegisterError> {
+        let spec = ToolSpec::new(definition)?;
+        if spec.executor == Executor::Server && code.is_none() {
+            return Err(RegisterError::CodeMissing { tool: spec.name.clone() });
+        }
+        let compile = |field, schema: &Schema| {
+            Validator::compile(schema).map_err(|error| RegisterError::Schema {
+                tool: spec.name.clone(),
+                field,
+                error,
+            })
+        };
+        let input = compile("input_schema", &spec.input_schema)?;
+        let output = spec.output_schema.as_ref();
+        let output = output.map(|schema| compile("output_schema", schema)).transpose()?;
+        Ok(Self { spec, input, output, code, ordinal })
+    }
+
+    /// Returns the canonical name.
+    pub fn name(&self) -> &ToolName {
+        &self.spec.name
+    }
+
+    /// Returns what is declared about the tool.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Returns what checks its arguments.
+    pub fn input(&self) -> &Validator {
+        &self.input
+    }
+
+    /// Returns what checks its results, when it declares how they look.
+    pub fn output(&self) -> Option<&Validator> {
+        self.output.as_ref()
+    }
+
+    /// Returns the code, when calls are run here.
+    pub fn code(&self) -> Option<&Arc<dyn Tool>> {
+        self.code.as_ref()
+    }
+
+    /// Returns whether models are offered the tool.
+    pub fn is_advertised(&self) -> bool {
+        self.spec.status == Status::Active
+    }
+
+    /// Returns what a caller should know about the tool's standing.
+    pub fn warning(&self) -> Option<String> {
+        (self.spec.status == Status::Deprecated)
+            .then(|| format!("`{}` is deprecated and will be removed", self.name()))
+    }
+
+    /// Admits arguments as a provider streamed them.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not one strict JSON object, and as [`Registered::admit`].
+    pub fn admit_text(&self, arguments: &[u8]) -> Result<Admitted, Refusal> {
+        let read = parse_object(arguments, JsonLimits::default());
+        let arguments = read.map_err(|error| Refusal::Malformed {
+            raw: String::from_utf8_lossy(arguments).chars().take(RAW_CHARS).collect(),
+            message: format!("the arguments of `{}` cannot be read: {error}", self.name()),
+        })?;
+        self.admit(arguments)
+    }
+
+    /// Admits arguments: takes out what only the runtime may supply, then checks the rest.
+    ///
+    /// # Errors
+    ///
+    /// When what is left does not fit the schema, and when the tool is no longer to be called.
+    pub fn admit(&self, mut arguments: Map<String, Value>) -> Result<Admitted, Refusal> {
+        if self.spec.status == Status::Removed {
+            let message = format!("`{}` was removed; use another tool", self.name());
+            return Err(Refusal::UnknownTool { message });
+        }
+        let forged = self.strip(&mut arguments);
+        let references = find_references(&arguments);
+        let places: Vec<JsonPointer> = references.iter().map(|r| r.place.clone()).collect();
+        let arguments = self.input.check_object(arguments, &places)?;
+        Ok(Admitted { arguments, references, forged })
+    }
+
+    fn strip(&self, arguments: &mut Map<String, Value>) -> Vec<String> {
+        let injected = self.spec.injected.iter().map(|injected| &injected.name);
+        // The order of what remains is what a person is shown.
+        injected.filter(|name| arguments.shift_remove(*name).is_some()).cloned().collect()
+    }
+}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registered")
+            .field("name", self.name())
+            .field("status", &self.spec.status)
+            .finish_non_exhaustive()
+    }
+}
