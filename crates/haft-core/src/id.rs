@@ -176,6 +176,13 @@ impl ProviderCallId {
     }
 }
 
+/// For calls that no provider knows.
+impl From<CallId> for ProviderCallId {
+    fn from(call: CallId) -> Self {
+        Self(call.to_string().into())
+    }
+}
+
 impl<'de> Deserialize<'de> for ProviderCallId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)

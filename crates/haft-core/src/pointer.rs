@@ -39,7 +39,7 @@ impl JsonPointer {
     }
 
     /// Puts `value` in the place that the pointer names, if there is such a place.
-    pub(crate) fn replace(&self, object: &mut Map<String, Value>, value: Value) {
+    pub fn replace(&self, object: &mut Map<String, Value>, value: Value) {
         let mut steps = self.steps();
         let Some(mut place) = steps.next().and_then(|step| object.get_mut(&step)) else { return };
         for step in steps {

@@ -45,6 +45,8 @@ pub struct Settings {
     pub observer: Observer,
     /// How long this node's sessions stay its own after its last heartbeat.
     pub lease_ttl: Duration,
+    /// Where live events are sent.
+    pub live: LiveStream,
 }
 
 impl Settings {
@@ -57,6 +59,7 @@ impl Settings {
             sweep_every: Duration::from_millis(250),
             observer: Observer::default(),
             lease_ttl: Duration::from_secs(10),
+            live: LiveStream::new(),
         }
     }
 }
@@ -116,7 +119,7 @@ impl<P: Performer> Driver<P> {
             node: settings.node.clone(),
             clock: settings.clock.clone(),
             stop_grace: settings.stop_grace,
-            live: LiveStream::new(),
+            live: settings.live.clone(),
             observer: settings.observer.clone(),
             lease_ttl: settings.lease_ttl,
             last_heartbeat: Mutex::default(),

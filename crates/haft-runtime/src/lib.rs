@@ -15,14 +15,17 @@ mod clock;
 mod driver;
 mod error;
 mod fresh;
+mod haft;
 mod job;
 mod live;
+mod model;
 mod performer;
 pub mod registry;
 pub mod schema;
 mod session_task;
 mod sweeper;
 mod tool;
+mod toolbox;
 
 pub use artifacts::{Artifacts, ArtifactsError, Found, Slice};
 pub use boundary::{Boundary, Observer};
@@ -30,8 +33,16 @@ pub use clock::{Clock, ManualClock};
 pub use driver::{Driver, Settings};
 pub use error::InputError;
 pub use fresh::fresh_bits;
-pub use live::{Live, LiveStream};
+pub use haft::{
+    Answer, BuildError, CallError, GrantTerms, Haft, HaftBuilder, ResolveError, Response,
+    UndoError, Verdict, Waiting,
+};
+pub use live::{Live, LiveStream, Step};
+pub use model::{AskedCall, Model, ModelAnswer, ModelRequest};
 pub use performer::{Job, Performer, Task};
 pub use tool::{
     FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError, ToolFuture,
+};
+pub use toolbox::{
+    Invocation, Judgement, Middleware, Next, Opinion, Policy, SealingKey, Toolbox, Verifier, Wish,
 };

@@ -20,6 +20,15 @@ pub enum Live {
         /// The events.
         events: Arc<[Event]>,
     },
+    /// A call reached a step of its way.
+    Step {
+        /// The session.
+        session: SessionId,
+        /// The call.
+        call: CallId,
+        /// The step.
+        step: Step,
+    },
     /// A running call says how far it is.
     Progress {
         /// The session.
@@ -31,6 +40,26 @@ pub enum Live {
     },
 }
 
+/// The steps of a call's way that leave nothing in the log, in their order. What lies between
+/// is: proposed or rejected, suspended and resolved, started, and exactly one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// The name is a tool's.
+    NameKnown,
+    /// The arguments fit.
+    ArgumentsFit,
+    /// Middleware looks at it; it is logged as started.
+    Before,
+    /// The tool's code is entered.
+    Executing,
+    /// Middleware looks at what came back.
+    After,
+    /// What the model will read is made.
+    Message,
+    /// What is too large for it is kept.
+    Artifacts,
+}
+
 /// Where live events are sent and heard.
 #[derive(Debug, Clone)]
 pub struct LiveStream(broadcast::Sender<Live>);
@@ -40,8 +69,15 @@ pub struct LiveStream(broadcast::Sender<Live>);
 const BACKLOG_MAX: usize = 1024;
 
 impl LiveStream {
+    /// A stream that nobody listens to yet.
     pub(crate) fn new() -> Self {
         Self(broadcast::channel(BACKLOG_MAX).0)
+    }
+
+    pub(crate) fn step(&self, session: SessionId, call: CallId, step: Step) {
+        if self.0.receiver_count() > 0 {
+            self.send(Live::Step { session, call, step });
+        }
     }
 
     /// Listens from here on.

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
-use haft_core::SessionId;
 use haft_core::session::{Call, Input, Open};
+use haft_core::{Actor, SessionId};
 use tokio_util::sync::CancellationToken;
 
 /// Runs tools and asks models. The registry of tools is one; a harness that counts effects in a
@@ -21,6 +21,10 @@ pub trait Performer: Send + Sync + 'static {
 pub struct Job {
     /// The session it is for.
     pub session: SessionId,
+    /// Who opened the session.
+    pub opened_by: Actor,
+    /// The session's turn.
+    pub turn: u32,
     /// What to do.
     pub task: Task,
     /// Cancelled when it should stop.

@@ -351,6 +351,8 @@ impl<P: Performer> SessionTask<P> {
     }
 
     fn start(&mut self, task: Task) {
+        let Some(open) = self.state.as_open() else { return };
+        let (opened_by, turn) = (open.opened_by.clone(), open.turn);
         let key = task.key();
         let stop = CancellationToken::new();
         self.n_jobs += 1;
@@ -358,7 +360,7 @@ impl<P: Performer> SessionTask<P> {
         if let Some(earlier) = self.running.insert(key, Running { number, stop: stop.clone() }) {
             earlier.stop.cancel();
         }
-        let job = Job { session: self.session, task, stop };
+        let job = Job { session: self.session, opened_by, turn, task, stop };
         let (performer, mailbox) = (Arc::clone(&self.shared.performer), self.mailbox.clone());
         let (grace, observer) = (self.shared.stop_grace, self.shared.observer.clone());
         tokio::spawn(async move {

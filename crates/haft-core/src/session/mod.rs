@@ -22,7 +22,9 @@ pub use admission::{Basis, Permit, RejectReason, Rejection};
 pub use config::{Config, Driver, Limits, MessageRule};
 pub use decide::{accept, decide};
 pub use effect::{Decision, Effect, Reply};
-pub use event::{Event, InterruptCause, Narrowed, RecoveryPlan, Seen, StartCause, TurnEnding, VerifyFinding};
+pub use event::{
+    Event, InterruptCause, Narrowed, RecoveryPlan, Seen, StartCause, TurnEnding, VerifyFinding,
+};
 pub use evolve::{Corrupt, evolve};
 pub use input::{
     AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ClientGone, Ended, Expired,

@@ -10,6 +10,7 @@ use super::error::ToolError;
 use super::services::Services;
 use crate::artifacts::Artifacts;
 use crate::live::{Live, LiveStream};
+use crate::toolbox::Redactor;
 
 /// A call's surroundings: which call it is, on whose behalf it runs, how to notice that it should
 /// stop, how to say how far it is, and what the application hands to its tools.
@@ -38,7 +39,9 @@ pub(crate) struct Scope {
 pub(crate) struct Surroundings {
     pub(crate) services: Services,
     pub(crate) artifacts: Artifacts,
-    pub(crate) live: Option<LiveStream>,
+    /// Masks secrets that the runtime knows.
+    pub(crate) redactor: Redactor,
+    pub(crate) live: LiveStream,
 }
 
 impl ToolContext {
@@ -96,11 +99,10 @@ impl ToolContext {
     }
 
     /// Tells whoever listens how far the call is. Nothing is recorded.
-    pub fn progress(&self, progress: Value) {
-        if let Some(live) = &self.surroundings.live {
-            let (session, call) = (self.scope.session, self.scope.call);
-            live.send(Live::Progress { session, call, progress });
-        }
+    pub fn progress(&self, mut progress: Value) {
+        self.surroundings.redactor.value(&mut progress);
+        let (session, call) = (self.scope.session, self.scope.call);
+        self.surroundings.live.send(Live::Progress { session, call, progress });
     }
 
     /// Returns what the application hands to its tools.
@@ -131,6 +133,7 @@ impl ToolContext {
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<ArtifactRef, ToolError> {
+        let bytes = self.surroundings.redactor.bytes(bytes);
         let kept = self.surroundings.artifacts.keep(self.scope.session, title, media_type, bytes);
         kept.await.map_err(|error| ToolError::upstream(error.to_string()))
     }

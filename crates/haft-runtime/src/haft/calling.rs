@@ -1,0 +1,273 @@
+//! Making calls and waiting for what becomes of them.
+
+use std::time::Duration;
+
+use haft_core::permission::Exposure;
+use haft_core::session::{
+    CallsProposed, Event, Input, Phase, Preview, Refusal, State, SuspendReason, SuspensionKind,
+};
+use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};
+use serde_json::{Map, Value};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Haft;
+use super::error::CallError;
+use crate::error::InputError;
+use crate::live::Live;
+use crate::toolbox::{Asked, Asker, Given};
+
+/// How often the log is looked at beside the live events: another node may own the session.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How many entries of a log are read at once.
+const PAGE: u32 = 256;
+
+/// What became of a call so far.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// It is over. A failure is an outcome too.
+    Done(Box<Outcome>),
+    /// It waits for someone.
+    Waiting(Box<Waiting>),
+    /// It was running when its process died, nobody can tell whether it took effect, and it
+    /// waits for a person who settles that.
+    InDoubt(Box<Waiting>),
+}
+
+/// A call that waits for someone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    /// The session.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: ToolName,
+    /// The arguments, as they may be shown.
+    pub arguments: Map<String, Value>,
+    /// Which wait of the call it is.
+    pub round: u32,
+    /// What is waited for.
+    pub kind: SuspensionKind,
+    /// Why.
+    pub reason: SuspendReason,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+    /// What the call would do, when the tool can tell.
+    pub preview: Option<Preview>,
+}
+
+impl Haft {
+    /// Makes a call in a session that a program drives, and waits until it is done or waits for
+    /// someone.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Rejected`] when nothing ran: an unknown tool, arguments that do not fit, a
+    /// limit, a denial.
+    pub async fn call(
+        &self,
+        session: SessionId,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Answer, CallError> {
+        let call = self.propose(session, tool, arguments).await?;
+        self.wait(session, call).await
+    }
+
+    /// Proposes a call in a session that a program drives, without waiting for what becomes of
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// When the session does not take it.
+    pub async fn propose(
+        &self,
+        session: SessionId,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<CallId, CallError> {
+        let call = CallId::from_bits(self.driver.fresh()?);
+        self.propose_as(session, call, tool, arguments).await?;
+        Ok(call)
+    }
+
+    pub(super) async fn propose_as(
+        &self,
+        session: SessionId,
+        call: CallId,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<(), CallError> {
+        let (opened_by, exposure) = self.asker(session).await?;
+        let asker = Asker { session, opened_by: &opened_by, exposure: &exposure };
+        let asked = Asked {
+            provider_id: ProviderCallId::from(call),
+            name: tool.to_owned(),
+            arguments: Given::Object(arguments),
+        };
+        let calls = vec![self.toolbox.propose(asker, call, asked).await];
+        self.driver.input(session, Input::CallsProposed(CallsProposed { calls })).await?;
+        Ok(())
+    }
+
+    /// Waits until a call is done or waits for someone.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Rejected`] when it was not taken, [`CallError::Unknown`] when there is none.
+    pub async fn wait(&self, session: SessionId, call: CallId) -> Result<Answer, CallError> {
+        let mut live = self.live().subscribe();
+        loop {
+            if let Some(answer) = self.answer(session, call).await? {
+                return Ok(answer);
+            }
+            let about_it = async {
+                loop {
+                    match live.recv().await {
+                        Ok(Live::Appended { session: of, .. }) if of == session => return,
+                        Ok(_) => {}
+                        Err(RecvError::Lagged(_)) => return,
+                        Err(RecvError::Closed) => std::future::pending().await,
+                    }
+                }
+            };
+            tokio::time::timeout(LOOK_EVERY, about_it).await.unwrap_or_default();
+        }
+    }
+
+    /// Returns what has become of a call so far; `None` while it runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Haft::wait`].
+    pub async fn answer(
+        &self,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Option<Answer>, CallError> {
+        let loaded = self.store().load(session).await.map_err(InputError::from)?;
+        let loaded = loaded.ok_or(InputError::UnknownSession)?;
+        let phase = loaded.state.as_open().and_then(|open| open.call(call)).map(|call| &call.phase);
+        match phase {
+            Some(Phase::Waiting(suspension)) => {
+                let (kind, round) = (suspension.kind, suspension.round);
+                let waiting = self.waiting(session, call, &loaded.state, round).await?;
+                Ok(Some(match kind {
+                    SuspensionKind::Settlement => Answer::InDoubt(waiting.into()),
+                    SuspensionKind::Approval
+                    | SuspensionKind::Elicitation
+                    | SuspensionKind::ClientExec => Answer::Waiting(waiting.into()),
+                }))
+            }
+            Some(Phase::Settled { .. }) | None => {
+                let outcome = self.outcome(session, call, loaded.head.seq).await?;
+                Ok(Some(Answer::Done(outcome.into())))
+            }
+            Some(_) => Ok(None),
+        }
+    }
+
+    async fn waiting(
+        &self,
+        session: SessionId,
+        call: CallId,
+        state: &State,
+        round: u32,
+    ) -> Result<Waiting, CallError> {
+        let unknown = || CallError::Unknown { call };
+        let found = state.as_open().and_then(|open| open.call(call)).ok_or_else(unknown)?;
+        let Phase::Waiting(suspension) = &found.phase else { return Err(unknown()) };
+        Ok(Waiting {
+            session,
+            call,
+            tool: found.contract.tool.clone(),
+            arguments: found.arguments.record().clone(),
+            round,
+            kind: suspension.kind,
+            reason: suspension.reason,
+            expires_at: suspension.expires_at,
+            preview: match suspension.fingerprint {
+                Some(_) => self.shown(session, call, round).await?,
+                None => None,
+            },
+        })
+    }
+
+    /// Returns what whoever is asked was shown.
+    async fn shown(
+        &self,
+        session: SessionId,
+        wanted: CallId,
+        wanted_round: u32,
+    ) -> Result<Option<Preview>, CallError> {
+        self.last_event(session, u64::MAX, |event| match event {
+            Event::CallSuspended { call, round, preview, .. }
+                if call == wanted && round == wanted_round =>
+            {
+                Some(preview)
+            }
+            _ => None,
+        })
+        .await
+        .map(Option::flatten)
+    }
+
+    /// Returns how a call ended, from the log.
+    async fn outcome(
+        &self,
+        session: SessionId,
+        wanted: CallId,
+        head: u64,
+    ) -> Result<Outcome, CallError> {
+        let ended = self.last_event(session, head, |event| match event {
+            Event::CallFinished { outcome } if outcome.call == wanted => Some(Ok(outcome)),
+            Event::CallRejected { call, rejection, .. } if call == wanted => Some(Err(rejection)),
+            _ => None,
+        });
+        match ended.await? {
+            Some(Ok(outcome)) => Ok(outcome),
+            Some(Err(rejection)) => Err(CallError::Rejected(rejection)),
+            None => Err(CallError::Unknown { call: wanted }),
+        }
+    }
+
+    /// Reads a log from its end, up to the event that is looked for.
+    pub(super) async fn last_event<T>(
+        &self,
+        session: SessionId,
+        head: u64,
+        wanted: impl Fn(Event) -> Option<T>,
+    ) -> Result<Option<T>, CallError> {
+        let mut end = match head {
+            u64::MAX => {
+                let loaded = self.store().load(session).await.map_err(InputError::from)?;
+                loaded.ok_or(InputError::UnknownSession)?.head.seq
+            }
+            head => head,
+        };
+        while end > 0 {
+            let after = end.saturating_sub(PAGE.into());
+            let limit = u32::try_from(end - after).unwrap_or(PAGE);
+            let page = self.store().entries(session, after, limit).await;
+            let page = page.map_err(InputError::from)?;
+            let events = page.iter().rev().filter_map(|entry| entry.event().ok());
+            if let Some(found) = events.into_iter().find_map(&wanted) {
+                return Ok(Some(found));
+            }
+            end = after;
+        }
+        Ok(None)
+    }
+
+    /// Returns on whose behalf a session asks, and for what it may.
+    pub(super) async fn asker(&self, session: SessionId) -> Result<(Actor, Exposure), CallError> {
+        let loaded = self.store().load(session).await.map_err(InputError::from)?;
+        let loaded = loaded.ok_or(InputError::UnknownSession)?;
+        match loaded.state {
+            State::Open(open) => Ok((open.opened_by, open.config.exposure.clone())),
+            State::Unopened => Err(InputError::Refused(Refusal::NotOpen).into()),
+            State::Ended { .. } => Err(InputError::Refused(Refusal::Ended).into()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Why a verb of the front door did not do what was asked.
+
+use haft_core::session::Rejection;
+use haft_core::{CallId, Timestamp, ToolName};
+use haft_store::Error as StoreError;
+
+use crate::error::InputError;
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CallError {
+    /// It was not taken: unknown, misfitting, over a limit or not permitted. Nothing ran.
+    #[error("{}", .0.message)]
+    Rejected(Rejection),
+    /// There is no such call in the session.
+    #[error("no call `{call}` in this session")]
+    Unknown {
+        /// The call.
+        call: CallId,
+    },
+    /// The session did not take it.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
+/// Why a response was not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ResolveError {
+    /// The tool is not registered here, so what came cannot be checked against its schemas.
+    #[error("`{tool}` is not registered on this node, so its schemas cannot be checked")]
+    ToolGone {
+        /// The tool.
+        tool: ToolName,
+    },
+    /// The arguments or the result could not be kept.
+    #[error("{message}")]
+    NotKept {
+        /// Why.
+        message: String,
+    },
+    /// The session did not take it; [`haft_core::session::Refusal::Stale`] for whoever is late.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
+/// Why a call is not taken back.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum UndoError {
+    /// Its tool declares no undo.
+    #[error("`{tool}` declares no undo")]
+    NoUndo {
+        /// The tool.
+        tool: String,
+    },
+    /// It did not do anything that could be taken back.
+    #[error("the call did not succeed, so there is nothing to take back")]
+    NothingDone,
+    /// The time for it is over.
+    #[error("it could be taken back until {until}, which is over")]
+    TooLate {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// It is taken back already, or being taken back.
+    #[error("call `{by}` takes it back already")]
+    AlreadyUndone {
+        /// The call that does.
+        by: CallId,
+    },
+    /// An argument of the compensating call is not in what the call was given or gave.
+    #[error("the undo needs `{argument}`, and the call has nothing there")]
+    Missing {
+        /// The argument.
+        argument: String,
+    },
+    /// The call is not known, or the undo was not taken.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The store has trouble.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<InputError> for UndoError {
+    fn from(error: InputError) -> Self {
+        Self::Call(error.into())
+    }
+}

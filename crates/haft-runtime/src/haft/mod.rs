@@ -1,0 +1,156 @@
+//! The front door: tools, store and driver put together, and the verbs that people use.
+
+mod builder;
+mod calling;
+mod error;
+mod resolving;
+mod undoing;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_core::session::{CallCancelled, Config, Ended, Input, Interrupted, MessageArrived, Reply};
+use haft_core::{Actor, CallId, ContentBlock, MessageId, SessionId};
+use haft_store::{Store, Tenant};
+
+use crate::artifacts::Artifacts;
+use crate::driver::Driver;
+use crate::error::InputError;
+use crate::live::LiveStream;
+use crate::registry::Registry;
+use crate::toolbox::Toolbox;
+
+pub use builder::{BuildError, HaftBuilder};
+pub use calling::{Answer, Waiting};
+pub use error::{CallError, ResolveError, UndoError};
+pub use resolving::{GrantTerms, Response, Verdict};
+
+/// A running node: registered tools over a store.
+///
+/// Cheap to clone. Sessions survive it: whatever was open when the process died goes on in the
+/// next one that opens the same store.
+#[derive(Clone)]
+pub struct Haft {
+    driver: Driver<Toolbox>,
+    toolbox: Arc<Toolbox>,
+}
+
+impl Haft {
+    /// Starts to put a node together.
+    pub fn builder() -> HaftBuilder {
+        HaftBuilder::default()
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot keep it.
+    pub async fn open(
+        &self,
+        tenant: Tenant,
+        config: Config,
+        by: Actor,
+    ) -> Result<SessionId, InputError> {
+        self.driver.open(tenant, config, by).await
+    }
+
+    /// Says something to a session that a model drives.
+    ///
+    /// # Errors
+    ///
+    /// When the session does not take it.
+    pub async fn say(
+        &self,
+        session: SessionId,
+        from: Actor,
+        content: Vec<ContentBlock>,
+    ) -> Result<MessageId, InputError> {
+        let message = MessageId::from_bits(self.driver.fresh()?);
+        let arrived = MessageArrived { message, from, content };
+        self.driver.input(session, Input::MessageArrived(arrived)).await?;
+        Ok(message)
+    }
+
+    /// Stops what a session is doing. Every open call gets its outcome.
+    ///
+    /// # Errors
+    ///
+    /// When the session does not take it.
+    pub async fn interrupt(
+        &self,
+        session: SessionId,
+        by: Actor,
+        note: Option<String>,
+    ) -> Result<Reply, InputError> {
+        let input = Input::Interrupted(Interrupted { by, note });
+        self.driver.input(session, input).await
+    }
+
+    /// Stops one call.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stopped, or is over.
+    pub async fn cancel(
+        &self,
+        session: SessionId,
+        call: CallId,
+        by: Actor,
+        note: Option<String>,
+    ) -> Result<Reply, InputError> {
+        let input = Input::CallCancelled(CallCancelled { call, by, note });
+        self.driver.input(session, input).await
+    }
+
+    /// Ends a session.
+    ///
+    /// # Errors
+    ///
+    /// When the session does not take it.
+    pub async fn end(
+        &self,
+        session: SessionId,
+        by: Actor,
+        note: Option<String>,
+    ) -> Result<Reply, InputError> {
+        self.driver.input(session, Input::Ended(Ended { by, note })).await
+    }
+
+    /// Returns the registered tools.
+    pub fn registry(&self) -> &Registry {
+        self.toolbox.registry()
+    }
+
+    /// Returns the outputs that are kept outside the log.
+    pub fn artifacts(&self) -> &Artifacts {
+        self.toolbox.artifacts()
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Store {
+        self.driver.store()
+    }
+
+    /// Returns the live events from here on.
+    pub fn live(&self) -> &LiveStream {
+        self.driver.live()
+    }
+
+    /// Returns the driver, for inputs that have no verb of their own.
+    pub fn driver(&self) -> &Driver<Toolbox> {
+        &self.driver
+    }
+
+    /// Takes no more inputs, waits for what runs, and lets the sessions go.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.driver.shutdown(patience).await;
+    }
+}
+
+impl fmt::Debug for Haft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Haft").field("toolbox", &self.toolbox).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! Taking a call back: a verb of its own, as durable as the call.
+//!
+//! The compensating call runs in a session of its own, under its own permission, and is in doubt
+//! like any other when a crash interrupts it. Who may run it is settled by one record per call,
+//! written once: so a call is taken back at most once, whoever asks, on whatever node.
+
+use std::collections::BTreeMap;
+
+use haft_core::session::{Config, Decided, Driver, Event, Refusal};
+use haft_core::tool::{Undo, UndoSource};
+use haft_core::{Actor, Arguments, CallId, CallResult, ErrorClass, Outcome, SessionId, ToolName};
+use haft_store::{CallStage, Error as StoreError, Expected, Place, Put, PutError, Tenant, Which};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::error::UndoError;
+use super::{Answer, CallError, Haft};
+use crate::error::InputError;
+
+/// Where the records of undone calls are kept.
+const SPACE: &str = "undo";
+
+/// Which call takes another one back.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Record {
+    session: SessionId,
+    call: CallId,
+}
+
+/// What is known about a call that is to be taken back.
+struct Done {
+    tool: ToolName,
+    arguments: Arguments,
+    outcome: Outcome,
+}
+
+impl Haft {
+    /// Takes a call back by making the call that its tool declares for that. What becomes of it
+    /// is answered as for any call: it may have to be approved, and may be in doubt.
+    ///
+    /// Asking again finds the same compensating call; only one that failed is made anew.
+    ///
+    /// # Errors
+    ///
+    /// When the call cannot be taken back: it did nothing, it is too late, or its tool declares
+    /// no undo.
+    pub async fn undo(
+        &self,
+        session: SessionId,
+        call: CallId,
+        by: Actor,
+    ) -> Result<Answer, UndoError> {
+        let done = self.done(session, call).await?;
+        let undo = self.declared_undo(&done)?;
+        let arguments = self.compensation(&undo, session, &done).await?;
+        let tenant = self.tenant(session).await?;
+        let record = self.claim(tenant, call, by).await?;
+        match self.propose_as(record.session, record.call, undo.tool.as_str(), arguments).await {
+            // Someone else, or this process before it died, proposed it already.
+            Ok(()) | Err(CallError::Input(InputError::Refused(Refusal::DuplicateCall { .. }))) => {
+                Ok(self.wait(record.session, record.call).await?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns what a call was given and gave.
+    async fn done(&self, session: SessionId, call: CallId) -> Result<Done, UndoError> {
+        let outcome = match self.answer(session, call).await? {
+            Some(Answer::Done(outcome)) if matches!(outcome.result, CallResult::Ok(_)) => *outcome,
+            Some(_) | None => return Err(UndoError::NothingDone),
+        };
+        let proposed = self.last_event(session, u64::MAX, |event| match event {
+            Event::CallResolved {
+                call: of,
+                decision: Decided::Approve { arguments: Some(arguments), .. },
+                ..
+            } if of == call => Some(arguments),
+            Event::CallProposed { call: of, arguments, .. } if of == call => Some(arguments),
+            _ => None,
+        });
+        let arguments = proposed.await?.ok_or(CallError::Unknown { call })?;
+        Ok(Done { tool: outcome.tool.clone(), arguments, outcome })
+    }
+
+    fn declared_undo(&self, done: &Done) -> Result<Undo, UndoError> {
+        let registered = self.registry().get(done.tool.as_str());
+        let undo = registered.and_then(|registered| registered.spec().undo.clone());
+        let undo = undo.ok_or_else(|| UndoError::NoUndo { tool: done.tool.to_string() })?;
+        let until = done.outcome.finished_at + undo.window;
+        if self.toolbox.now() > until {
+            return Err(UndoError::TooLate { until });
+        }
+        Ok(undo)
+    }
+
+    async fn compensation(
+        &self,
+        undo: &Undo,
+        session: SessionId,
+        done: &Done,
+    ) -> Result<Map<String, Value>, UndoError> {
+        let redaction = self.registry().get(done.tool.as_str());
+        let redaction =
+            redaction.map(|registered| registered.spec().redaction.clone()).unwrap_or_default();
+        let opened = self.toolbox.opened(session, &done.arguments, &redaction).await;
+        let given = opened.unwrap_or_else(|_| done.arguments.record().clone());
+        let gave = match &done.outcome.result {
+            CallResult::Ok(output) => output.value.clone().unwrap_or(Value::Null),
+            CallResult::Err(_) => Value::Null,
+        };
+        arguments_of(&undo.arguments, &given, &gave)
+    }
+
+    async fn tenant(&self, session: SessionId) -> Result<Tenant, UndoError> {
+        let loaded = self.store().load(session).await?;
+        Ok(loaded.ok_or(InputError::UnknownSession)?.tenant)
+    }
+
+    /// Returns the call that takes `undone` back: the recorded one unless it failed, else a new
+    /// one, of which only one writer's is recorded.
+    async fn claim(&self, tenant: Tenant, undone: CallId, by: Actor) -> Result<Record, UndoError> {
+        let place = Place::new(tenant.clone(), SPACE, &undone.to_string())?;
+        loop {
+            let current = self.store().version(&place, Which::Latest).await?;
+            let known = current.as_ref().and_then(|version| read(version.body.as_deref()?));
+            if let Some(record) = known
+                && !self.has_failed(record).await?
+            {
+                return Ok(record);
+            }
+            let config = Config { driver: Driver::Caller, ..Config::default() };
+            let session = self.open(tenant.clone(), config, by.clone()).await?;
+            let record = Record { session, call: CallId::from_bits(self.driver.fresh()?) };
+            let body = serde_json::to_vec(&record).unwrap_or_default();
+            let expected = match &current {
+                Some(version) => Expected::Version(version.info.number),
+                None => Expected::Absent,
+            };
+            let put = Put { place: place.clone(), expected, body: Some(body) };
+            match self.store().put_versions(vec![put], &by, self.toolbox.now()).await {
+                Ok(_) => return Ok(record),
+                Err(PutError::Moved { .. }) => {}
+                Err(PutError::Store(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn has_failed(&self, record: Record) -> Result<bool, StoreError> {
+        let call = self.store().call(record.session, record.call).await?;
+        let failed =
+            call.filter(|call| call.stage == CallStage::Settled).and_then(|call| call.class);
+        Ok(failed.is_some_and(|class| !may_have_taken_effect(class)))
+    }
+}
+
+/// Such a call is not made a second time: a person looks at what became of it.
+fn may_have_taken_effect(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Interrupted | ErrorClass::Timeout | ErrorClass::Internal)
+}
+
+fn read(body: &[u8]) -> Option<Record> {
+    serde_json::from_slice(body).ok()
+}
+
+fn arguments_of(
+    sources: &BTreeMap<String, UndoSource>,
+    given: &Map<String, Value>,
+    gave: &Value,
+) -> Result<Map<String, Value>, UndoError> {
+    let value = |source: &UndoSource| match source {
+        UndoSource::Argument(pointer) => pointer.find(given).cloned(),
+        UndoSource::Result(pointer) => gave.pointer(pointer.as_str()).cloned(),
+        UndoSource::Literal(value) => Some(value.clone()),
+    };
+    let found = sources.iter().map(|(name, source)| {
+        let missing = || UndoError::Missing { argument: name.clone() };
+        Ok((name.clone(), value(source).ok_or_else(missing)?))
+    });
+    found.collect()
+}

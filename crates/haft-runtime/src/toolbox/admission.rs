@@ -1,0 +1,199 @@
+//! What a model or a program asks for, checked before the session machine decides about it.
+
+use std::sync::Arc;
+
+use haft_core::permission::{Exposure, Question};
+use haft_core::session::{
+    Check, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, PolicyFacts, Proposal,
+    SoundCall,
+};
+use haft_core::tool::Executor;
+use haft_core::{Actor, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::Toolbox;
+use super::policy::{self, Wish};
+use crate::fresh::fresh_bits;
+use crate::live::Step;
+use crate::model::{ModelAnswer, ModelRequest};
+use crate::registry::{Advertised, Refusal, Registered};
+
+/// How far back the latest message is looked for.
+const LOOK_BACK: u32 = 256;
+
+/// A call that is asked for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) provider_id: ProviderCallId,
+    pub(crate) name: String,
+    pub(crate) arguments: Given,
+}
+
+/// Arguments as they are given.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// The text that a model wrote.
+    Text(String),
+    /// An object that a program made.
+    Object(Map<String, Value>),
+}
+
+/// In which session, and on whose behalf, something is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) opened_by: &'a Actor,
+    pub(crate) exposure: &'a Exposure,
+}
+
+impl Toolbox {
+    /// Checks name and arguments, and hears the policies.
+    pub(crate) async fn propose(&self, asker: Asker<'_>, id: CallId, asked: Asked) -> Proposal {
+        let Asked { provider_id, name, arguments } = asked;
+        let check = self.check(asker, id, &name, arguments).await;
+        Proposal { id, provider_id, name, check }
+    }
+
+    async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given) -> Check {
+        let Some(registered) = self.registry.get(name) else {
+            return self.registry.advertise(asker.exposure).unknown(name).into();
+        };
+        self.live.step(asker.session, id, Step::NameKnown);
+        let arguments = match admitted(&registered, given) {
+            Ok(arguments) => arguments,
+            Err(refusal) => return refusal.into(),
+        };
+        self.live.step(asker.session, id, Step::ArgumentsFit);
+        let spec = registered.spec();
+        let sealed = self.sealer.seal(asker.session, arguments, &spec.redaction).await;
+        let arguments = match sealed {
+            Ok(arguments) => arguments,
+            Err(error) => return Check::Invalid { message: error.to_string() },
+        };
+        let Asker { session, opened_by, .. } = asker;
+        let policy =
+            self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await;
+        let contract = Arc::clone(spec.contract());
+        Check::Sound(SoundCall { contract, arguments, policy, grants: Vec::new() })
+    }
+
+    pub(crate) async fn policy_facts(&self, wish: Wish<'_>) -> PolicyFacts {
+        policy::facts(&self.policies, wish).await
+    }
+
+    /// Asks the model and checks what it asks for.
+    pub(super) async fn ask_model(
+        &self,
+        session: SessionId,
+        turn: u32,
+        attempt: u32,
+        open: Arc<Open>,
+        stop: CancellationToken,
+    ) -> Input {
+        let failed = |failure| Input::ModelFailed(ModelFailed { turn, attempt, failure });
+        let Some(model) = &self.model else {
+            let message = "this node has no model to ask; configure one";
+            return failed(Failure::new(ErrorClass::Internal, message));
+        };
+        let (advertised, narrowed) = self.offer(session, &open).await;
+        let request = ModelRequest {
+            session,
+            turn,
+            attempt,
+            open: Arc::clone(&open),
+            advertised: advertised.clone(),
+            stop,
+        };
+        let ModelAnswer { content, calls: asked, provider_results } =
+            match model.answer(request).await {
+                Ok(answer) => answer,
+                Err(failure) => return failed(failure),
+            };
+        let asker = Asker { session, opened_by: &open.opened_by, exposure: &open.config.exposure };
+        let mut calls = Vec::with_capacity(asked.len());
+        for call in asked {
+            let Ok(bits) = fresh_bits(self.clock.now()) else {
+                let message = "the system gives no randomness for ids";
+                return failed(Failure::new(ErrorClass::Internal, message));
+            };
+            let arguments = Given::Text(call.arguments);
+            let asked = Asked { provider_id: call.provider_id, name: call.name, arguments };
+            calls.push(self.propose(asker, CallId::from_bits(bits), asked).await);
+        }
+        let advertised = Arc::clone(advertised.names());
+        Input::ModelAnswered(ModelAnswered {
+            turn,
+            attempt,
+            content,
+            advertised,
+            calls,
+            provider_results,
+            narrowed,
+        })
+    }
+
+    /// Returns what a turn is offered, and why it is less than it might be.
+    async fn offer(&self, session: SessionId, open: &Open) -> (Advertised, Vec<Narrowed>) {
+        let offered = self.registry.advertise(&open.config.exposure);
+        let mut offered = offered.narrowed(|tool| self.may_offer(open, tool));
+        let mut narrowed = Vec::new();
+        if self.selectors.is_empty() {
+            return (offered, narrowed);
+        }
+        let said = self.latest_message(session).await;
+        for selector in &self.selectors {
+            let (remaining, narrowing) = offered.selected(&**selector, &said);
+            offered = remaining;
+            narrowed.extend(narrowing.map(|narrowing| Narrowed {
+                by: narrowing.by,
+                reason: narrowing.reason,
+                left_out: narrowing.left_out.len() as u64,
+            }));
+        }
+        (offered, narrowed)
+    }
+
+    /// A provider runs its tools where nobody can be asked, so what would have to be asked about
+    /// is not offered. Everything else is asked about when it is called.
+    fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
+        if tool.spec().executor != Executor::Provider {
+            return true;
+        }
+        let question = Question {
+            contract: tool.spec().contract(),
+            arguments: &haft_core::Arguments::plain(Map::new()),
+            level: open.config.level,
+            profile: open.config.profile,
+            exposure: &open.config.exposure,
+            reports: &[],
+            grants: open.grants(),
+            now: self.clock.now(),
+        };
+        question.may_offer()
+    }
+
+    /// Returns what was said last, for those who choose tools by it.
+    async fn latest_message(&self, session: SessionId) -> String {
+        let Some(store) = &self.store else { return String::new() };
+        let Ok(Some(loaded)) = store.load(session).await else { return String::new() };
+        let from = loaded.head.seq.saturating_sub(LOOK_BACK.into());
+        let Ok(entries) = store.entries(session, from, LOOK_BACK).await else {
+            return String::new();
+        };
+        let said = entries.iter().rev().find_map(|entry| match entry.event() {
+            Ok(Event::MessageReceived { content, .. }) => Some(content),
+            _ => None,
+        });
+        let said = said.unwrap_or_default();
+        said.iter().filter_map(ContentBlock::as_text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn admitted(registered: &Registered, given: Given) -> Result<Map<String, Value>, Refusal> {
+    let admitted = match given {
+        Given::Text(text) => registered.admit_text(text.as_bytes()),
+        Given::Object(object) => registered.admit(object),
+    };
+    admitted.map(|admitted| admitted.arguments)
+}

@@ -1,0 +1,169 @@
+//! The hands of a node: the registered tools and all that stands around their calls.
+//!
+//! A [`Toolbox`] is the [`Performer`] of a real node. It checks what is proposed before the
+//! session machine decides about it, and does what was decided: asks the model, shows what a call
+//! would do, runs it, finds out what became of it. The order of a call's way is document 003's:
+//! name, arguments, limits, permission, suspension, started, before, execute, after, message,
+//! artifacts, one end. Limits, permission and suspension are the machine's, between `admission`
+//! and `execution` here.
+
+mod admission;
+mod bounds;
+mod execution;
+mod middleware;
+mod policy;
+mod redaction;
+mod references;
+mod sealing;
+
+use std::fmt;
+use std::sync::Arc;
+
+use haft_core::session::{AttemptEnded, Input, Previewed, Returned, Verified};
+use haft_core::tool::Redaction;
+use haft_core::{Arguments, SessionId, Timestamp};
+use haft_store::Store;
+
+use crate::artifacts::Artifacts;
+use crate::clock::Clock;
+use crate::live::LiveStream;
+use crate::model::Model;
+use crate::performer::{Job, Performer, Task};
+use crate::registry::{Registry, Selector};
+use crate::tool::{Services, Surroundings, ToolArguments};
+
+pub(crate) use admission::{Asked, Asker, Given};
+pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
+pub use policy::{Opinion, Policy, Wish};
+pub(crate) use redaction::Redactor;
+pub(crate) use sealing::SealError;
+use sealing::Sealer;
+pub use sealing::SealingKey;
+
+/// Everything that a toolbox is made of.
+pub(crate) struct Parts {
+    pub(crate) registry: Registry,
+    pub(crate) store: Option<Store>,
+    pub(crate) clock: Clock,
+    pub(crate) live: LiveStream,
+    pub(crate) services: Services,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) sealing_key: Option<SealingKey>,
+    pub(crate) middleware: Vec<Arc<dyn Middleware>>,
+    pub(crate) verifiers: Vec<Arc<dyn Verifier>>,
+    pub(crate) policies: Vec<Arc<dyn Policy>>,
+    pub(crate) selectors: Vec<Arc<dyn Selector>>,
+    pub(crate) model: Option<Arc<dyn Model>>,
+}
+
+/// The registered tools of a node, with what stands around their calls.
+pub struct Toolbox {
+    registry: Registry,
+    surroundings: Arc<Surroundings>,
+    sealer: Sealer,
+    clock: Clock,
+    live: LiveStream,
+    store: Option<Store>,
+    middleware: Vec<Arc<dyn Middleware>>,
+    verifiers: Vec<Arc<dyn Verifier>>,
+    policies: Vec<Arc<dyn Policy>>,
+    selectors: Vec<Arc<dyn Selector>>,
+    model: Option<Arc<dyn Model>>,
+}
+
+impl Toolbox {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { registry, store, clock, live, services, secrets, sealing_key, .. } = parts;
+        let artifacts = Artifacts::new(store.clone(), clock.clone());
+        let redactor = Redactor::new(&secrets);
+        let surroundings = Surroundings { services, artifacts, redactor, live: live.clone() };
+        Self {
+            registry,
+            surroundings: Arc::new(surroundings),
+            sealer: Sealer::new(store.clone(), sealing_key, clock.clone()),
+            clock,
+            live,
+            store,
+            middleware: parts.middleware,
+            verifiers: parts.verifiers,
+            policies: parts.policies,
+            selectors: parts.selectors,
+            model: parts.model,
+        }
+    }
+
+    /// Returns the registered tools.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Returns the outputs that are kept outside the log.
+    pub fn artifacts(&self) -> &Artifacts {
+        &self.surroundings.artifacts
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Takes arguments into the form that is recorded.
+    pub(crate) async fn sealed(
+        &self,
+        session: SessionId,
+        arguments: ToolArguments,
+        redaction: &Redaction,
+    ) -> Result<Arguments, SealError> {
+        self.sealer.seal(session, arguments, redaction).await
+    }
+
+    /// Returns the arguments that run.
+    pub(crate) async fn opened(
+        &self,
+        session: SessionId,
+        arguments: &Arguments,
+        redaction: &Redaction,
+    ) -> Result<ToolArguments, SealError> {
+        self.sealer.open(session, arguments, redaction).await
+    }
+
+    /// Masks and bounds what a call returned, whoever ran it.
+    pub(crate) async fn taken_in(
+        &self,
+        session: SessionId,
+        mut returned: Returned,
+        max: u64,
+    ) -> Returned {
+        self.surroundings.redactor.returned(&mut returned);
+        bounds::bounded(returned, max, session, &self.surroundings.artifacts).await
+    }
+}
+
+impl Performer for Toolbox {
+    async fn perform(&self, job: Job) -> Input {
+        let Job { session, opened_by, turn, task, stop } = job;
+        let run = |attempt| execution::Run { session, opened_by, turn, attempt, stop };
+        match task {
+            Task::AskModel { turn, attempt, open } => {
+                self.ask_model(session, turn, attempt, open.into(), run(attempt).stop).await
+            }
+            Task::Preview { call } => {
+                let preview = self.preview(&run(0), &call).await;
+                Input::Previewed(Previewed { call: call.id, preview })
+            }
+            Task::Execute { call, attempt, fingerprint } => {
+                let report = self.execute(&run(attempt), &call, fingerprint).await;
+                Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
+            }
+            Task::Verify { call, attempt } => {
+                let verdict = self.verify(&run(attempt), &call).await;
+                Input::Verified(Verified { call: call.id, attempt, verdict })
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Toolbox").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! What outside sources of permission say about a call: rules, environments, preconditions.
+
+use std::sync::Arc;
+
+use haft_core::permission::{Report, Source, SourceReport, Verdict};
+use haft_core::session::PolicyFacts;
+use haft_core::tool::{Precondition, ToolSpec};
+use haft_core::{Actor, Arguments, SessionId};
+
+use crate::tool::ToolFuture;
+
+/// A call that someone wants to make.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// The session.
+    pub session: SessionId,
+    /// Who opened it.
+    pub opened_by: &'a Actor,
+    /// The tool, with all that is declared about it.
+    pub spec: &'a ToolSpec,
+    /// The arguments, as they may be recorded.
+    pub arguments: &'a Arguments,
+}
+
+/// A source of permission outside the core: a rule table, an environment's limits, a company's
+/// policy engine. It can only raise what the core finds; a failure, like a panic, is a denial.
+pub trait Policy: Send + Sync + 'static {
+    /// Returns the source's name, as derivations show it.
+    fn source(&self) -> Source;
+
+    /// Says what it thinks of a call; `None` when it has nothing to say.
+    fn judge<'a>(&'a self, wish: Wish<'a>) -> ToolFuture<'a, Result<Option<Opinion>, String>>;
+
+    /// Returns why a precondition of the tool does not hold, in words for the model; `None` when
+    /// it holds, or is not this source's to judge.
+    fn unmet<'a>(
+        &'a self,
+        wish: Wish<'a>,
+        precondition: Precondition,
+    ) -> ToolFuture<'a, Option<String>> {
+        let _ = (wish, precondition);
+        Box::pin(async { None })
+    }
+
+    /// Returns whether a precondition is this source's to judge. One that nobody judges does not
+    /// hold.
+    fn judges(&self, precondition: Precondition) -> bool {
+        let _ = precondition;
+        false
+    }
+}
+
+/// What a source thinks of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opinion {
+    /// Whether it may run.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: String,
+}
+
+/// Asks every source.
+pub(super) async fn facts(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> PolicyFacts {
+    let mut reports = Vec::new();
+    for policy in policies {
+        let report = match policy.judge(wish).await {
+            Ok(None) => continue,
+            Ok(Some(Opinion { verdict, reason })) => Report::Says { verdict, reason },
+            Err(reason) => Report::Failed { reason },
+        };
+        reports.push(SourceReport { source: policy.source(), report });
+    }
+    PolicyFacts { reports, unmet_precondition: unmet(policies, wish).await }
+}
+
+async fn unmet(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> Option<String> {
+    for precondition in wish.spec.preconditions.iter().copied() {
+        let mut judged = false;
+        for policy in policies.iter().filter(|policy| policy.judges(precondition)) {
+            judged = true;
+            if let Some(why) = policy.unmet(wish, precondition).await {
+                return Some(why);
+            }
+        }
+        if !judged {
+            return Some(format!(
+                "`{}` needs the precondition {precondition:?}, and nothing here can check it",
+                wish.spec.name
+            ));
+        }
+    }
+    None
+}

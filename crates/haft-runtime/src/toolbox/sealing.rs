@@ -1,0 +1,144 @@
+//! Secret arguments: recorded masked, kept encrypted, opened when the call runs.
+//!
+//! A call may wait for a week and run on another node, so what it needs must be in the store; a
+//! copy of the store must not be enough to read it. Hence a key that lives outside.
+
+use std::fmt;
+
+use chacha20poly1305::aead::{Aead as _, Payload};
+use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
+use haft_core::json::{self, JsonLimits};
+use haft_core::tool::Redaction;
+use haft_core::{Actor, Arguments, Seal, SealId, SessionId};
+use haft_store::{Expected, Place, Put, Store, Which};
+use serde_json::{Map, Value, json};
+
+use crate::clock::Clock;
+use crate::fresh::fresh_bits;
+
+const NONCE_LEN: usize = 24;
+
+/// The key under which secret arguments are kept. Every node over one database needs the same.
+#[derive(Clone)]
+pub struct SealingKey([u8; 32]);
+
+impl SealingKey {
+    /// Takes 32 random bytes.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealingKey")
+    }
+}
+
+/// Why secret arguments were not sealed or not opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SealError {
+    #[error("secret arguments need a store and a sealing key; the operator must give both")]
+    NoKey,
+    #[error("the secret arguments of this call are gone from the store")]
+    Gone,
+    #[error("the secret arguments do not open; was the sealing key changed?")]
+    WrongKey,
+    #[error("the arguments that were kept are not those that were permitted")]
+    Changed,
+    #[error("{message}")]
+    Store { message: String },
+}
+
+/// Seals and opens secret arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Sealer {
+    safe: Option<(Store, SealingKey)>,
+    clock: Clock,
+}
+
+impl Sealer {
+    pub(crate) fn new(store: Option<Store>, key: Option<SealingKey>, clock: Clock) -> Self {
+        Self { safe: store.zip(key), clock }
+    }
+
+    /// Takes arguments into the form that is recorded.
+    pub(crate) async fn seal(
+        &self,
+        session: SessionId,
+        arguments: Map<String, Value>,
+        redaction: &Redaction,
+    ) -> Result<Arguments, SealError> {
+        if redaction.secret.iter().all(|secret| secret.find(&arguments).is_none()) {
+            return Ok(Arguments::plain(arguments));
+        }
+        let (store, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
+        let now = self.clock.now();
+        let id = SealId::from_bits(fresh_bits(now).map_err(trouble)?);
+        let mut salt = [0; 32];
+        getrandom::fill(&mut salt).map_err(trouble)?;
+        let sealed = Arguments::sealed(&arguments, redaction, Seal { id, salt });
+        let body = encrypt(key, id, &json!({ "salt": salt, "arguments": arguments }))?;
+        let place = place(store, session, id).await?;
+        let put = Put { place, expected: Expected::Absent, body: Some(body) };
+        store.put_versions(vec![put], &Actor::system(), now).await.map_err(trouble)?;
+        Ok(sealed)
+    }
+
+    /// Returns the arguments that run.
+    pub(crate) async fn open(
+        &self,
+        session: SessionId,
+        arguments: &Arguments,
+        redaction: &Redaction,
+    ) -> Result<Map<String, Value>, SealError> {
+        let Some(id) = arguments.seal() else { return Ok(arguments.record().clone()) };
+        let (store, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
+        let place = place(store, session, id).await?;
+        let version = store.version(&place, Which::Latest).await.map_err(trouble)?;
+        let body = version.and_then(|version| version.body).ok_or(SealError::Gone)?;
+        let (salt, opened) = decrypt(key, id, &body)?;
+        let again = Arguments::sealed(&opened, redaction, Seal { id, salt });
+        if again.digest() == arguments.digest() { Ok(opened) } else { Err(SealError::Changed) }
+    }
+}
+
+fn encrypt(key: &SealingKey, id: SealId, content: &Value) -> Result<Vec<u8>, SealError> {
+    let mut nonce = [0; NONCE_LEN];
+    getrandom::fill(&mut nonce).map_err(trouble)?;
+    let (text, bound_to) = (content.to_string(), id.to_string());
+    let payload = Payload { msg: text.as_bytes(), aad: bound_to.as_bytes() };
+    let sealed = cipher(key).encrypt(&XNonce::from(nonce), payload).map_err(trouble)?;
+    Ok([&nonce[..], &sealed].concat())
+}
+
+fn decrypt(
+    key: &SealingKey,
+    id: SealId,
+    body: &[u8],
+) -> Result<([u8; 32], Map<String, Value>), SealError> {
+    let (nonce, sealed) = body.split_first_chunk::<NONCE_LEN>().ok_or(SealError::WrongKey)?;
+    let bound_to = id.to_string();
+    let payload = Payload { msg: sealed, aad: bound_to.as_bytes() };
+    let text =
+        cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| SealError::WrongKey)?;
+    let mut content = json::parse_object(&text, JsonLimits::default()).map_err(trouble)?;
+    let salt = content.remove("salt").and_then(|salt| serde_json::from_value(salt).ok());
+    match (salt, content.remove("arguments")) {
+        (Some(salt), Some(Value::Object(arguments))) => Ok((salt, arguments)),
+        _ => Err(SealError::WrongKey),
+    }
+}
+
+fn cipher(key: &SealingKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&key.0.into())
+}
+
+async fn place(store: &Store, session: SessionId, id: SealId) -> Result<Place, SealError> {
+    let loaded = store.load(session).await.map_err(trouble)?.ok_or(SealError::Gone)?;
+    Place::new(loaded.tenant, "seals", &id.to_string()).map_err(trouble)
+}
+
+fn trouble(error: impl fmt::Display) -> SealError {
+    SealError::Store { message: error.to_string() }
+}
