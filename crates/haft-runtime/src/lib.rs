@@ -24,6 +24,7 @@ pub mod registry;
 pub mod schema;
 mod session_task;
 mod sweeper;
+pub mod testing;
 mod tool;
 mod toolbox;
 

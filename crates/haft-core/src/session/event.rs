@@ -313,6 +313,39 @@ fn is_asked(reason: &SuspendReason) -> bool {
 }
 
 impl Event {
+    /// Returns the call that it is about, if it is about one.
+    pub const fn call(&self) -> Option<CallId> {
+        match self {
+            Self::CallProposed { call, .. }
+            | Self::CallRejected { call, .. }
+            | Self::CallAdmitted { call, .. }
+            | Self::CallPreviewing { call, .. }
+            | Self::CallSuspended { call, .. }
+            | Self::CallResolved { call, .. }
+            | Self::CallStarted { call, .. }
+            | Self::CallRetryScheduled { call, .. }
+            | Self::CallInterrupted { call, .. }
+            | Self::CallVerified { call, .. }
+            | Self::CallCancelling { call, .. }
+            | Self::CallRedefined { call, .. }
+            | Self::CallBarred { call, .. } => Some(*call),
+            Self::CallFinished { outcome } => Some(outcome.call),
+            Self::SessionOpened { .. }
+            | Self::SessionReconfigured { .. }
+            | Self::SessionInterrupted { .. }
+            | Self::SessionEnding { .. }
+            | Self::SessionEnded {}
+            | Self::MessageReceived { .. }
+            | Self::TurnStarted { .. }
+            | Self::TurnRetried { .. }
+            | Self::TurnAnswered { .. }
+            | Self::TurnEnded { .. }
+            | Self::ProviderResultIgnored { .. }
+            | Self::GrantAdded { .. }
+            | Self::GrantRevoked { .. } => None,
+        }
+    }
+
     /// Returns the stable name of the event, as it is stored.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -72,13 +72,8 @@ pub enum BuildError {
 
 impl HaftBuilder {
     /// Adds a tool.
-    pub fn tool(self, tool: impl Tool) -> Self {
-        self.tool_arc(Arc::new(tool))
-    }
-
-    /// Adds a tool that is shared already.
-    pub fn tool_arc(mut self, tool: Arc<dyn Tool>) -> Self {
-        self.tools.push(tool);
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.tools.push(Arc::new(tool));
         self
     }
 

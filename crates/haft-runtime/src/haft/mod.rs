@@ -143,6 +143,10 @@ impl Haft {
         &self.driver
     }
 
+    pub(crate) fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
+    }
+
     /// Takes no more inputs, waits for what runs, and lets the sessions go.
     pub async fn shutdown(&self, patience: Duration) {
         self.driver.shutdown(patience).await;

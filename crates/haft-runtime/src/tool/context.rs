@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::error::ToolError;
 use super::services::Services;
 use crate::artifacts::Artifacts;
+use crate::clock::Clock;
+use crate::fresh::fresh_bits;
 use crate::live::{Live, LiveStream};
 use crate::toolbox::Redactor;
 
@@ -51,6 +53,29 @@ impl ToolContext {
         stop: CancellationToken,
     ) -> Self {
         Self { scope, surroundings, stop }
+    }
+
+    /// Makes the surroundings of a call that no session knows: for tools that are called by hand.
+    /// Nothing is kept, and nobody hears of progress.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no randomness for ids.
+    pub fn detached(services: Services) -> Result<Self, ToolError> {
+        let artifacts = Artifacts::new(None, Clock::System);
+        let (redactor, live) = (Redactor::default(), LiveStream::new());
+        Self::apart(Arc::new(Surroundings { services, artifacts, redactor, live }))
+    }
+
+    /// As [`ToolContext::detached`], in a node's surroundings.
+    pub(crate) fn apart(surroundings: Arc<Surroundings>) -> Result<Self, ToolError> {
+        let fresh = || {
+            let bits = fresh_bits(Clock::System.now());
+            bits.map_err(|error| ToolError::internal(error.to_string()))
+        };
+        let (session, call) = (SessionId::from_bits(fresh()?), CallId::from_bits(fresh()?));
+        let scope = Scope { session, turn: 1, call, attempt: 1, actor: Actor::system() };
+        Ok(Self::new(scope, surroundings, CancellationToken::new()))
     }
 
     /// Returns the session.

@@ -7,6 +7,7 @@ mod services;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use haft_core::session::{Preview, Returned, Verification};
 use haft_core::tool::Definition;
@@ -66,5 +67,39 @@ pub trait Tool: Send + Sync + 'static {
     ) -> ToolFuture<'_, Verification> {
         drop((arguments, context));
         Box::pin(async { Verification::Unknown })
+    }
+}
+
+impl<T: Tool + ?Sized> Tool for Arc<T> {
+    fn definition(&self) -> Definition {
+        T::definition(self)
+    }
+
+    fn needs(&self) -> Vec<Need> {
+        T::needs(self)
+    }
+
+    fn call(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Result<Returned, ToolError>> {
+        T::call(self, arguments, context)
+    }
+
+    fn preview(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Result<Preview, ToolError>> {
+        T::preview(self, arguments, context)
+    }
+
+    fn verify(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Verification> {
+        T::verify(self, arguments, context)
     }
 }

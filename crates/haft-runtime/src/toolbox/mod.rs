@@ -30,7 +30,7 @@ use crate::live::LiveStream;
 use crate::model::Model;
 use crate::performer::{Job, Performer, Task};
 use crate::registry::{Registry, Selector};
-use crate::tool::{Services, Surroundings, ToolArguments};
+use crate::tool::{Services, Surroundings, ToolArguments, ToolContext, ToolError};
 
 pub(crate) use admission::{Asked, Asker, Given};
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
@@ -100,6 +100,11 @@ impl Toolbox {
     /// Returns the outputs that are kept outside the log.
     pub fn artifacts(&self) -> &Artifacts {
         &self.surroundings.artifacts
+    }
+
+    /// Returns the surroundings of a call that no session knows.
+    pub(crate) fn context_apart(&self) -> Result<ToolContext, ToolError> {
+        ToolContext::apart(Arc::clone(&self.surroundings))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -1,0 +1,10 @@
+//! Calls of registered tools through the whole lifecycle, over a real store.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod approval;
+mod guards;
+mod kit;
+mod lifecycle;
+mod output;
+mod recovery;
