@@ -64,7 +64,8 @@ impl TestPlace {
     }
 
     /// Lives one life of a process here: when `live` returns, everything in it stops at once, as
-    /// if it had been killed.
+    /// if it had been killed. What it owned stays its own until its lease has run out by the
+    /// place's clock: move that on before the next life.
     ///
     /// # Panics
     ///

@@ -146,7 +146,7 @@ impl Tool for Write {
         definition("write", |definition| {
             asks(definition);
             definition.hooks.insert(Hook::Preview);
-            definition.input_schema = schema(json!({
+            definition.input_schema = schema(&json!({
                 "type": "object",
                 "properties": {"text": {"type": "string"}},
                 "required": ["text"],
@@ -208,7 +208,7 @@ async fn what_was_shown_is_what_is_done_or_the_approver_is_asked_again() {
 async fn s4_5_an_answer_is_the_result_and_must_fit() {
     let ask_user = definition("ask_user", |definition| {
         definition.executor = Executor::Human;
-        definition.output_schema = Some(schema(json!({
+        definition.output_schema = Some(schema(&json!({
             "type": "object",
             "properties": {"answer": {"type": "string"}},
             "required": ["answer"],
@@ -235,7 +235,7 @@ async fn s4_9_a_gated_client_call_waits_for_a_yes_and_then_for_the_client() {
         asks(definition);
         definition.executor = Executor::Client;
         definition.output_schema =
-            Some(schema(json!({"type": "object", "properties": {"lat": {"maximum": 90}}})));
+            Some(schema(&json!({"type": "object", "properties": {"lat": {"maximum": 90}}})));
     });
     let node = node(builder().declare(locate));
     let (session, haft) = (node.session().await, node.haft());

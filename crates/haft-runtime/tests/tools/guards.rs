@@ -294,7 +294,7 @@ async fn what_a_tool_needs_is_missed_before_anything_runs() {
     };
     let secret = |definition: &mut haft_core::tool::Definition| {
         definition.input_schema =
-            schema(json!({"type": "object", "properties": {"token": {"type": "string"}}}));
+            schema(&json!({"type": "object", "properties": {"token": {"type": "string"}}}));
         definition.redaction.secret = vec!["/token".parse().unwrap()];
     };
     let sealed = start(builder().tool(echo(&Effects::default(), "login", secret)));

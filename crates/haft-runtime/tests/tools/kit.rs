@@ -36,8 +36,8 @@ pub(crate) fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> De
     definition
 }
 
-pub(crate) fn schema(value: Value) -> Schema {
-    Schema::from_value(&value).unwrap()
+pub(crate) fn schema(value: &Value) -> Schema {
+    Schema::from_value(value).unwrap()
 }
 
 pub(crate) fn asks(definition: &mut Definition) {

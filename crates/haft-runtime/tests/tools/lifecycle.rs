@@ -351,7 +351,7 @@ async fn s1_29_the_conformance_kit_tells_good_tools_from_bad_ones() {
     let positive = |definition: &mut haft_core::tool::Definition| {
         asks(definition);
         definition.input_schema =
-            schema(json!({"type": "object", "properties": {"n": {"minimum": 1}}}));
+            schema(&json!({"type": "object", "properties": {"n": {"minimum": 1}}}));
     };
     let good = function("good", positive, move |arguments, cx| {
         cx.require_going()?;
