@@ -62,7 +62,8 @@ pub(super) fn count(document: &Value) -> Result<Cost, CompileError> {
     if named.patterns > PATTERNS_MAX {
         return Err(CompileError::TooCostly { what: "patterns", max: PATTERNS_MAX });
     }
-    let mut walk = Walk { document, named, steps: 0, returns: 0, entered: Vec::new(), levels: 0 };
+    let entered = vec![document];
+    let mut walk = Walk { document, named, steps: 0, returns: 0, entered, levels: 0 };
     walk.schema(document)?;
     Ok(Cost { detail_depth_max: detail_depth(walk.steps, walk.returns) })
 }
@@ -81,9 +82,10 @@ fn detail_depth(steps: usize, returns: usize) -> usize {
     depth
 }
 
-/// What can be referred to by name.
+/// What can be referred to by name. A name may stand for several schemas, each in a resource of
+/// its own; then all of them are counted.
 struct Named<'a> {
-    anchors: HashMap<&'a str, &'a Value>,
+    anchors: HashMap<&'a str, Vec<&'a Value>>,
     ids: Vec<(&'a str, &'a Value)>,
     patterns: usize,
 }
@@ -106,12 +108,15 @@ impl<'a> Named<'a> {
     }
 
     fn note(&mut self, value: &'a Value, members: &'a Map<String, Value>) {
-        for keyword in ["$anchor", "$dynamicAnchor"] {
-            if let Some(name) = members.get(keyword).and_then(Value::as_str) {
-                self.anchors.insert(name, value);
-            }
+        let text = |keyword: &str| members.get(keyword).and_then(Value::as_str);
+        for name in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(text) {
+            self.anchors.entry(name).or_default().push(value);
         }
-        if let Some(id) = members.get("$id").and_then(Value::as_str) {
+        for id in ["$id", "id"].into_iter().filter_map(text) {
+            let (id, anchor) = id.split_once('#').unwrap_or((id, ""));
+            if !anchor.is_empty() {
+                self.anchors.entry(anchor).or_default().push(value);
+            }
             self.ids.push((id, value));
         }
         self.patterns += usize::from(members.get("pattern").is_some_and(Value::is_string));
@@ -119,12 +124,14 @@ impl<'a> Named<'a> {
         self.patterns += properties.map_or(0, Map::len);
     }
 
-    /// Finds an embedded resource. Ids may be relative to each other, so the last segment decides:
-    /// whoever refers to one of two resources that share it is counted with the first.
-    fn resource(&self, id: &str) -> Option<&'a Value> {
+    /// Finds the embedded resources that an id may mean. Ids can be relative to each other, so the
+    /// last segment decides; an id that is spelt unlike all of them may mean any.
+    fn resources(&self, id: &str) -> Vec<&'a Value> {
         let last = |id: &str| id.rsplit('/').next().map(ToOwned::to_owned);
-        let found = self.ids.iter().find(|(known, _)| last(known) == last(id));
-        found.map(|(_, value)| *value)
+        let all = || self.ids.iter().map(|(_, value)| *value);
+        let named = self.ids.iter().filter(|(known, _)| last(known) == last(id));
+        let named: Vec<&Value> = named.map(|(_, value)| *value).collect();
+        if named.is_empty() { all().collect() } else { named }
     }
 }
 
@@ -171,8 +178,18 @@ impl<'a> Walk<'a> {
     }
 
     fn reference(&mut self, target: &str) -> Result<(), CompileError> {
-        // What is not found here leads outside or nowhere; compiling says so.
-        let Some(schema) = self.resolve(target) else { return Ok(()) };
+        let mut walked: Vec<&Value> = Vec::new();
+        // What is not found here is a meta-schema, or leads outside and is refused by compiling.
+        for schema in self.resolve(target) {
+            if !walked.iter().any(|known| ptr::eq(*known, schema)) {
+                walked.push(schema);
+                self.enter(schema)?;
+            }
+        }
+        self.take_steps(1)
+    }
+
+    fn enter(&mut self, schema: &'a Value) -> Result<(), CompileError> {
         if self.entered.iter().any(|entered| ptr::eq(*entered, schema)) {
             self.returns += 1;
             return self.take_steps(1);
@@ -183,20 +200,21 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn resolve(&self, target: &str) -> Option<&'a Value> {
+    /// Finds every schema that a reference may mean.
+    fn resolve(&self, target: &str) -> Vec<&'a Value> {
         let (id, fragment) = target.split_once('#').unwrap_or((target, ""));
-        let resource = if id.is_empty() { self.document } else { self.named.resource(id)? };
-        if fragment.is_empty() {
-            return Some(resource);
+        if !fragment.is_empty() && !fragment.starts_with('/') {
+            return self.named.anchors.get(fragment).cloned().unwrap_or_default();
         }
-        if !fragment.starts_with('/') {
-            return self.named.anchors.get(fragment).copied();
+        let mut resources = self.named.resources(id);
+        if id.is_empty() {
+            resources.insert(0, self.document);
         }
-        let local = resource.pointer(&decoded(fragment));
-        // The pointer may be relative to an embedded resource that is not the whole document.
-        local.or_else(|| {
-            self.named.ids.iter().find_map(|(_, resource)| resource.pointer(&decoded(fragment)))
-        })
+        if fragment.is_empty() && id.is_empty() {
+            resources.truncate(1);
+        }
+        let pointer = decoded(fragment);
+        resources.into_iter().filter_map(|resource| resource.pointer(&pointer)).collect()
     }
 
     fn take_steps(&mut self, steps: usize) -> Result<(), CompileError> {

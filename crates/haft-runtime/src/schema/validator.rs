@@ -87,8 +87,12 @@ impl Validator {
             let expected = "a value that fits the schema, less nested for a closer answer";
             return Err(Misfit::whole(expected, &describe(value)));
         }
+        let unexplained = || Misfit::whole("a value that fits the schema", &describe(value));
         if !is_larger_than(value, DETAIL_VALUES_MAX) {
-            let errors = self.0.compiled.iter_errors(value);
+            let mut errors = self.0.compiled.iter_errors(value).peekable();
+            if errors.peek().is_none() {
+                return Err(unexplained());
+            }
             let counted = errors.filter(|error| !is_excused(error, unknown));
             return Misfit::of(counted).map_or(Ok(()), Err);
         }
@@ -97,7 +101,7 @@ impl Validator {
             return Err(Misfit::whole(&expected, "more"));
         }
         let first = self.0.compiled.validate(value).err();
-        Misfit::of(first.into_iter()).map_or(Ok(()), Err)
+        Err(Misfit::of(first.into_iter()).unwrap_or_else(unexplained))
     }
 }
 

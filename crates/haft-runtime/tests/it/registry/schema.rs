@@ -78,6 +78,16 @@ fn a_schema_that_unfolds_too_far_is_refused() {
         },
     });
     assert!(matches!(refused(&anchored), CompileError::TooCostly { .. }));
+    let wide = |next: &str| json!({"allOf": vec![json!({"$ref": next}); 200]});
+    let hidden = json!({
+        "$ref": "https://x.test/b/s.json",
+        "$defs": {
+            "cheap": {"$id": "https://x.test/a/s.json"},
+            "dear": {"$id": "https://x.test/b/s.json", "allOf": wide("#/$defs/more")["allOf"],
+                "$defs": {"more": wide("#/$defs/most"), "most": wide("#/$defs/end"), "end": {}}},
+        },
+    });
+    assert!(matches!(refused(&hidden), CompileError::TooCostly { .. }), "one name for two");
 }
 
 #[test]
@@ -125,7 +135,7 @@ fn odd_values_end_without_a_hang() {
     assert_eq!(strings.check(&wrong).unwrap_err().violations().len(), 1);
 }
 
-// S3-15, D19: the message names path, expectation and value.
+// D19: the message names path, expectation and value.
 #[test]
 fn a_misfit_says_where_what_was_expected_and_what_was_found() {
     let schema = json!({
