@@ -25,12 +25,16 @@ const NAME_CHARS: usize = 64;
 pub struct Advertised {
     names: Arc<BTreeSet<ToolName>>,
     tools: Arc<[Arc<Registered>]>,
+    /// The same tools by name.
+    sorted: Arc<[Arc<Registered>]>,
 }
 
 impl Advertised {
     fn of(tools: Vec<Arc<Registered>>) -> Self {
-        let names = tools.iter().map(|tool| tool.name().clone()).collect();
-        Self { names: Arc::new(names), tools: tools.into() }
+        let mut sorted = tools.clone();
+        sorted.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        let names = sorted.iter().map(|tool| tool.name().clone()).collect();
+        Self { names: Arc::new(names), tools: tools.into(), sorted: sorted.into() }
     }
 
     /// Returns the names, for the log and for the check of calls.
@@ -49,12 +53,12 @@ impl Advertised {
     ///
     /// When it is not among the offered ones; the message names near ones.
     pub fn find(&self, name: &str) -> Result<Arc<Registered>, Refusal> {
-        let known = ToolName::new(name).is_ok_and(|name| self.names.contains(&name));
-        let found = || self.tools.iter().find(|tool| tool.name().as_str() == name);
-        match known.then(found).flatten() {
-            Some(tool) => Ok(Arc::clone(tool)),
-            None => Err(self.unknown(name)),
-        }
+        self.get(name).cloned().ok_or_else(|| self.unknown(name))
+    }
+
+    fn get(&self, name: &str) -> Option<&Arc<Registered>> {
+        let at = self.sorted.binary_search_by(|tool| tool.name().as_str().cmp(name)).ok()?;
+        self.sorted.get(at)
     }
 
     /// Says that a name is not offered; the message names near ones.
@@ -108,7 +112,8 @@ impl Advertised {
         let mut tools = self.tools.to_vec();
         for tool in found {
             let name = tool.name();
-            let is_new = !tools.iter().any(|offered| offered.name() == name);
+            let is_new = self.get(name.as_str()).is_none();
+            let is_new = is_new && !tools.iter().skip(self.tools.len()).any(|t| t.name() == name);
             if is_new && tool.is_advertised() && exposure.permits(name) {
                 tools.push(Arc::clone(tool));
             }

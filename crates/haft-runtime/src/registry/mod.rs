@@ -5,8 +5,10 @@
 
 mod advertise;
 mod error;
+mod lint;
 mod names;
 mod registered;
+mod search;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,6 +19,7 @@ use haft_core::tool::{Definition, Problem, version_problems};
 
 pub use advertise::{Advertised, Keep, Narrowing, Selection, Selector};
 pub use error::{Refusal, RegisterError};
+pub use lint::{Code, Finding, Severity, lint_definition};
 pub use registered::{Admitted, Registered};
 
 use crate::tool::Tool;
@@ -29,6 +32,7 @@ pub struct Registry(Arc<Shared>);
 struct Shared {
     state: RwLock<State>,
     offers: advertise::Cache,
+    index: search::Cache,
 }
 
 #[derive(Default)]
@@ -38,8 +42,8 @@ struct State {
     ordered: BTreeMap<u64, Arc<Registered>>,
     /// The name that each skeleton belongs to.
     skeletons: HashMap<String, ToolName>,
-    /// Tools by what a provider calls them, where that differs from their name.
-    aliases: HashMap<(Box<str>, Box<str>), Arc<Registered>>,
+    /// Tools by what they are called elsewhere, and by whom.
+    aliases: HashMap<Box<str>, BTreeMap<Box<str>, Arc<Registered>>>,
     next_ordinal: u64,
     generation: u64,
 }
@@ -121,8 +125,7 @@ impl Registry {
     /// Finds a tool by what a provider calls it: its alias there, else its canonical name.
     pub fn by_alias(&self, provider: &str, alias: &str) -> Option<Arc<Registered>> {
         let state = self.read();
-        let aliased = state.aliases.get(&(provider.into(), alias.into()));
-        aliased.or_else(|| state.by_name.get(alias)).cloned()
+        state.aliased(provider, alias).or_else(|| state.by_name.get(alias)).cloned()
     }
 
     /// Returns every name, in order of registration.
@@ -221,21 +224,21 @@ impl State {
         };
         for (provider, alias) in &tool.spec().aliases {
             let (provider, alias) = (provider.as_str(), alias.as_str());
-            let aliased = self.aliases.get(&(provider.into(), alias.into()));
-            let named = self.by_name.get(alias);
-            if let Some(other) = aliased.or(named).filter(|other| is_other(other.name())) {
+            let claimed = self.aliased(provider, alias).or_else(|| self.by_name.get(alias));
+            if let Some(other) = claimed.filter(|other| is_other(other.name())) {
                 return Err(taken(provider, alias, other));
             }
         }
-        // Some other tool may go by this one's name with a provider.
         let name = tool.name().as_str();
-        let shadow = self.aliases.iter().find(|((_, alias), other)| {
-            &**alias == name && is_other(other.name()) && other.name() != tool.name()
-        });
-        match shadow {
-            Some(((provider, alias), other)) => Err(taken(provider, alias, other)),
+        let mut shadows = self.aliases.get(name).into_iter().flatten();
+        match shadows.find(|(_, other)| is_other(other.name())) {
+            Some((provider, other)) => Err(taken(provider, name, other)),
             None => Ok(()),
         }
+    }
+
+    fn aliased(&self, provider: &str, alias: &str) -> Option<&Arc<Registered>> {
+        self.aliases.get(alias)?.get(provider)
     }
 
     fn insert(&mut self, tool: &Arc<Registered>) {
@@ -244,8 +247,8 @@ impl State {
         self.ordered.insert(tool.ordinal, Arc::clone(tool));
         self.skeletons.insert(names::skeleton(name.as_str()), name.clone());
         for (provider, alias) in &tool.spec().aliases {
-            let key = (provider.as_str().into(), alias.as_str().into());
-            self.aliases.insert(key, Arc::clone(tool));
+            let users = self.aliases.entry(alias.as_str().into()).or_default();
+            users.insert(provider.as_str().into(), Arc::clone(tool));
         }
         self.generation += 1;
     }
@@ -255,7 +258,11 @@ impl State {
         self.by_name.remove(name);
         self.ordered.remove(&tool.ordinal);
         self.skeletons.remove(&names::skeleton(name));
-        self.aliases.retain(|_, aliased| aliased.name() != tool.name());
+        for (provider, alias) in &tool.spec().aliases {
+            if let Some(users) = self.aliases.get_mut(alias.as_str()) {
+                users.remove(provider.as_str());
+            }
+        }
         self.generation += 1;
     }
 }

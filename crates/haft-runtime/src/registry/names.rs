@@ -28,6 +28,9 @@ pub(super) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
         .filter(|(distance, _)| *distance <= limit)
         .collect();
     near.sort_unstable();
+    // Nothing is gained by naming what is much further off than the nearest.
+    let nearest = near.first().map_or(0, |(distance, _)| *distance);
+    near.retain(|(distance, _)| *distance <= nearest + 1);
     near.truncate(NEAR_MAX);
     near.into_iter().map(|(_, name)| name).collect()
 }

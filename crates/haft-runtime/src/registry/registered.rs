@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haft_core::JsonPointer;
 use haft_core::ToolName;
 use haft_core::json::{JsonLimits, parse_object};
-use haft_core::tool::{Definition, Executor, Schema, Status, ToolSpec};
+use haft_core::tool::{Definition, Executor, Redaction, Schema, Status, ToolSpec};
 use serde_json::{Map, Value};
 
 use super::error::{Refusal, RegisterError};
@@ -14,7 +14,7 @@ use crate::schema::{Reference, Validator, find_references};
 use crate::tool::Tool;
 
 /// How much of malformed arguments is kept.
-const RAW_CHARS: usize = 4096;
+const RAW_BYTES: usize = 4096;
 
 /// A registered tool.
 pub struct Registered {
@@ -29,7 +29,8 @@ pub struct Registered {
 /// Arguments that may be proposed to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admitted {
-    /// The arguments without what the runtime supplies; they fit, except where they refer.
+    /// The arguments without what the runtime supplies, whole numbers spelt as integers; they
+    /// fit, except where they refer.
     pub arguments: Map<String, Value>,
     /// The places that stand for a part of an artifact, not yet resolved.
     pub references: Vec<Reference>,
@@ -104,7 +105,7 @@ impl Registered {
     pub fn admit_text(&self, arguments: &[u8]) -> Result<Admitted, Refusal> {
         let read = parse_object(arguments, JsonLimits::default());
         let arguments = read.map_err(|error| Refusal::Malformed {
-            raw: String::from_utf8_lossy(arguments).chars().take(RAW_CHARS).collect(),
+            raw: self.recorded(arguments),
             message: format!("the arguments of `{}` cannot be read: {error}", self.name()),
         })?;
         self.admit(arguments)
@@ -121,16 +122,45 @@ impl Registered {
             return Err(Refusal::UnknownTool { message });
         }
         let forged = self.strip(&mut arguments);
+        arguments.values_mut().for_each(spell_once);
         let references = find_references(&arguments);
         let places: Vec<JsonPointer> = references.iter().map(|r| r.place.clone()).collect();
-        let arguments = self.input.check_object(arguments, &places)?;
+        let checked = self.input.check_object(arguments, &places);
+        let arguments = checked.map_err(|error| error.without_secrets(&self.spec.redaction))?;
         Ok(Admitted { arguments, references, forged })
+    }
+
+    /// What may be recorded of arguments that cannot be read, and so cannot be masked in part.
+    fn recorded(&self, arguments: &[u8]) -> String {
+        if !self.spec.redaction.secret.is_empty() {
+            return Redaction::MASK.to_owned();
+        }
+        let start = arguments.get(..RAW_BYTES).unwrap_or(arguments);
+        String::from_utf8_lossy(start).into_owned()
     }
 
     fn strip(&self, arguments: &mut Map<String, Value>) -> Vec<String> {
         let injected = self.spec.injected.iter().map(|injected| &injected.name);
         // The order of what remains is what a person is shown.
         injected.filter(|name| arguments.shift_remove(*name).is_some()).cloned().collect()
+    }
+}
+
+/// Spells whole numbers as integers. To the schema and to a browser `1.0` is `1`; a tool's code
+/// would read it as something else.
+fn spell_once(value: &mut Value) {
+    /// Up to here every whole float is one integer.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().filter(|float| float.abs() <= EXACT);
+            if let Some(whole) = float.filter(|float| float.fract() == 0.0) {
+                *number = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(spell_once),
+        Value::Object(members) => members.values_mut().for_each(spell_once),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

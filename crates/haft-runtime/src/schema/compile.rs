@@ -1,6 +1,7 @@
 //! From a schema document to something that can check values.
 
-use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, error::ValidationErrorKind};
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{PatternOptions, ReferencingError, Retrieve, Uri, ValidationError};
 use serde_json::Value;
 
 /// The most memory that one compiled pattern may take; `a{1000}{1000}` is refused, not built.
@@ -21,15 +22,16 @@ pub enum CompileError {
         /// Where it leads.
         target: String,
     },
-    /// A pattern that is no pattern, or that only a backtracking engine can match.
+    /// A pattern that is none, that only a backtracking engine can match, or that is too large
+    /// once compiled.
     #[error(
-        "expected a pattern without look-around and back-references at `{path}`, found {found}; \
-         write it without, patterns are matched in linear time"
+        "expected a pattern that can be matched in linear time at `{path}`, found {found}; write it \
+         without look-around, back-references and vast repetitions"
     )]
     Pattern {
         /// The pattern's place in the schema.
         path: String,
-        /// The pattern, and what is wrong with it.
+        /// The pattern.
         found: String,
     },
     /// Checking a value would take too much work.
@@ -71,34 +73,23 @@ impl Retrieve for Nowhere {
 }
 
 fn explain(document: &Value, error: &ValidationError<'_>) -> CompileError {
-    let path = error.instance_path().to_string();
+    // What the meta-schema finds is an instance to it; what compiling finds is a schema.
+    let places = [error.instance_path().as_str(), error.schema_path().as_str()];
+    let path = places.into_iter().find(|path| !path.is_empty()).unwrap_or_default();
+    let message = || clip(&error.to_string());
     match error.kind() {
-        ValidationErrorKind::Referencing(trouble) => outside(trouble),
-        ValidationErrorKind::Format { format } if format == "regex" => {
-            pattern(document, path, "it is not a regular expression")
+        Kind::Referencing(
+            ReferencingError::Unretrievable { uri, .. }
+            | ReferencingError::UnknownSpecification { specification: uri },
+        ) => CompileError::OutsideReference { target: clip(uri) },
+        Kind::Format { format } if format == "regex" => {
+            // Among `patternProperties` the pattern is the last step of the path.
+            let key = path.rsplit('/').next().unwrap_or_default();
+            let found = document.pointer(path).and_then(Value::as_str).unwrap_or(key);
+            CompileError::Pattern { path: path.to_owned(), found: clip(&format!("`{found}`")) }
         }
-        _ => NotASchemaPath { path, message: clip(&error.to_string()) }.into_error(),
+        _ => CompileError::NotASchema { path: path.to_owned(), message: message() },
     }
-}
-
-struct NotASchemaPath {
-    path: String,
-    message: String,
-}
-
-impl NotASchemaPath {
-    fn into_error(self) -> CompileError {
-        CompileError::NotASchema { path: self.path, message: self.message }
-    }
-}
-
-fn outside(trouble: &jsonschema::ReferencingError) -> CompileError {
-    CompileError::OutsideReference { target: clip(&trouble.to_string()) }
-}
-
-fn pattern(document: &Value, path: String, wrong: &str) -> CompileError {
-    let found = document.pointer(&path).map_or_else(String::new, ToString::to_string);
-    CompileError::Pattern { path, found: format!("{}: {wrong}", clip(&found)) }
 }
 
 fn clip(text: &str) -> String {

@@ -6,6 +6,7 @@
 
 mod compile;
 mod cost;
+mod expectation;
 mod misfit;
 mod reference;
 mod validator;

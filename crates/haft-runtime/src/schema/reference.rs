@@ -18,9 +18,7 @@ pub struct Reference {
 pub fn find_references(arguments: &Map<String, Value>) -> Vec<Reference> {
     let mut found = Vec::new();
     let mut path = String::new();
-    for (key, value) in arguments {
-        descend(&escaped(key), value, &mut path, &mut found);
-    }
+    members(arguments, &mut path, &mut found);
     found
 }
 
@@ -31,13 +29,11 @@ fn visit(value: &Value, path: &mut String, found: &mut Vec<Reference>) {
                 found.push(reference);
                 return;
             }
-            for (key, value) in members {
-                descend(&escaped(key), value, path, found);
-            }
+            self::members(members, path, found);
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                if matches!(item, Value::Object(_) | Value::Array(_)) {
+                if is_container(item) {
                     descend(&at.to_string(), item, path, found);
                 }
             }
@@ -46,10 +42,17 @@ fn visit(value: &Value, path: &mut String, found: &mut Vec<Reference>) {
     }
 }
 
-fn descend(step: &str, value: &Value, path: &mut String, found: &mut Vec<Reference>) {
-    if !matches!(value, Value::Object(_) | Value::Array(_)) {
-        return;
+fn members(members: &Map<String, Value>, path: &mut String, found: &mut Vec<Reference>) {
+    for (key, value) in members.iter().filter(|(_, value)| is_container(value)) {
+        descend(&escaped(key), value, path, found);
     }
+}
+
+fn is_container(value: &Value) -> bool {
+    matches!(value, Value::Object(_) | Value::Array(_))
+}
+
+fn descend(step: &str, value: &Value, path: &mut String, found: &mut Vec<Reference>) {
     let length = path.len();
     path.push('/');
     path.push_str(step);

@@ -10,7 +10,10 @@ use serde_json::{Map, Value};
 
 use super::compile::{CompileError, compile};
 use super::cost;
-use super::misfit::{Misfit, Violation};
+use super::misfit::{Misfit, describe, is_excused};
+
+/// Of a larger value only the first violation is looked for: listing them all takes memory.
+const DETAIL_VALUES_MAX: usize = 10_000;
 
 /// A schema, compiled once; a clone shares it.
 #[derive(Clone)]
@@ -75,13 +78,49 @@ impl Validator {
         if self.fits(value) {
             return Ok(());
         }
-        if is_deeper_than(value, self.0.detail_depth_max) {
-            return Err(Misfit::somewhere(value));
-        }
-        let errors = self.0.compiled.iter_errors(value);
-        let counted = errors.filter(|error| !Violation::is_excused(error, unknown));
-        Misfit::of(value, counted)
+        self.explain(value, unknown)
     }
+
+    #[cold]
+    fn explain(&self, value: &Value, unknown: &[JsonPointer]) -> Result<(), Misfit> {
+        if is_deeper_than(value, self.0.detail_depth_max) {
+            let expected = "a value that fits the schema, less nested for a closer answer";
+            return Err(Misfit::whole(expected, &describe(value)));
+        }
+        let unexplained = || Misfit::whole("a value that fits the schema", &describe(value));
+        if !is_larger_than(value, DETAIL_VALUES_MAX) {
+            let mut errors = self.0.compiled.iter_errors(value).peekable();
+            if errors.peek().is_none() {
+                return Err(unexplained());
+            }
+            let counted = errors.filter(|error| !is_excused(error, unknown));
+            return Misfit::of(counted).map_or(Ok(()), Err);
+        }
+        if !unknown.is_empty() {
+            let expected = format!("at most {DETAIL_VALUES_MAX} values beside a reference");
+            return Err(Misfit::whole(&expected, "more"));
+        }
+        let first = self.0.compiled.validate(value).err();
+        Err(Misfit::of(first.into_iter()).unwrap_or_else(unexplained))
+    }
+}
+
+/// Returns whether there are more than `max` values in a value, itself included.
+fn is_larger_than(value: &Value, max: usize) -> bool {
+    let mut open = vec![value];
+    let mut count = 0;
+    while let Some(value) = open.pop() {
+        count += 1;
+        if count + open.len() > max {
+            return true;
+        }
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    false
 }
 
 impl fmt::Debug for Validator {

@@ -1,0 +1,209 @@
+//! Public tool definitions and calls: every definition registers, every call is judged rightly.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use haft_core::ToolAlias;
+use haft_core::tool::{Definition, Schema};
+use haft_runtime::registry::{Refusal, Registered, Registry};
+use haft_runtime::schema::Misfit;
+use serde_json::Value;
+
+use super::{lines, shared, tool};
+
+/// A public corpus: its tools under names of our own, found by what the corpus calls them.
+pub(super) struct Corpus {
+    registry: Registry,
+    count: usize,
+}
+
+impl Corpus {
+    /// Registers every tool of a file; `owner` tells tools of the same name apart.
+    pub(super) fn load(file: &str, owner: &str) -> Option<Self> {
+        let text = shared(file)?;
+        let corpus = Self { registry: Registry::new(), count: lines(&text).count() };
+        for (at, line) in lines(&text).enumerate() {
+            let name = line["name"].as_str().unwrap();
+            let canonical: String = name.chars().take(40).map(canonical).collect();
+            let canonical = format!("t_{canonical}_{at}x");
+            let schema = Schema::from_value(&line["input_schema"]).unwrap();
+            let described = line["description"].as_str().unwrap().to_owned();
+            let mut definition = Definition::new(canonical.parse().unwrap(), described, schema);
+            let alias = ToolAlias::new(name).unwrap();
+            definition.aliases.insert(line[owner].as_str().unwrap().to_owned(), alias);
+            corpus.registry.register(tool(definition)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        assert_eq!(corpus.registry.len(), corpus.count, "{file}");
+        Some(corpus)
+    }
+
+    pub(super) fn find(&self, owner: &str, name: &str) -> Option<Arc<Registered>> {
+        self.registry.by_alias(owner, name)
+    }
+}
+
+fn canonical(c: char) -> char {
+    if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// Admits arguments as a provider would stream them.
+fn admit(tool: &Registered, arguments: &Value) -> Result<(), Refusal> {
+    tool.admit_text(arguments.to_string().as_bytes()).map(drop)
+}
+
+/// Returns whether a misfit names a place, or a member of it for keywords about members.
+pub(super) fn names(misfit: &Misfit, path: &str, keyword: &str) -> bool {
+    // The corpus writes the whole value both ways.
+    let path = if path == "/" { "" } else { path };
+    let about_members = ["required", "additionalProperties"].contains(&keyword);
+    misfit.violations().iter().any(|violation| {
+        let rest = violation.path.strip_prefix(path);
+        rest.is_some_and(|rest| match rest.strip_prefix('/') {
+            None => rest.is_empty() && !about_members,
+            Some(member) => about_members && !member.contains('/'),
+        })
+    })
+}
+
+// D19: ground truth of BFCL validates; what breaks its own schema is refused where it breaks it.
+#[test]
+fn bfcl_calls_are_judged_as_the_corpus_says() {
+    let Some(corpus) = Corpus::load("corpora/bfcl/tools.jsonl", "tool_id") else { return };
+    let find = |line: &Value| corpus.find(text(&line["tool_id"]), text(&line["name"])).unwrap();
+    let (mut calls, mut nonconforming) = (0, 0);
+    for line in lines(&shared("corpora/bfcl/calls.jsonl").unwrap()) {
+        admit(&find(&line), &line["arguments"]).unwrap_or_else(|e| panic!("{}: {e}", line["id"]));
+        calls += 1;
+    }
+    for line in lines(&shared("corpora/bfcl/calls_nonconforming.jsonl").unwrap()) {
+        let Err(Refusal::Invalid(misfit)) = admit(&find(&line), &line["arguments"]) else {
+            panic!("{line}")
+        };
+        let errors = line["errors"].as_array().unwrap();
+        let told = errors.iter().any(|e| names(&misfit, text(&e["path"]), text(&e["keyword"])));
+        assert!(told, "{misfit} {line}");
+        nonconforming += 1;
+    }
+    let tools = corpus.count;
+    println!("bfcl: {tools} tools register, {calls} calls fit, {nonconforming} are refused");
+    assert!(tools > 3000 && calls > 4000 && nonconforming > 200);
+}
+
+// D19: every mutated call of BFCL is refused at its layer, by its path.
+#[test]
+fn bfcl_mutants_are_refused_by_their_path() {
+    let Some(corpus) = Corpus::load("corpora/bfcl/tools.jsonl", "tool_id") else { return };
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for line in lines(&shared("corpora/bfcl/mutants.jsonl").unwrap()) {
+        let (owner, name, layer) =
+            (text(&line["tool_id"]), text(&line["name"]), text(&line["layer"]));
+        let found = corpus.find(owner, name);
+        let raw = line.get("arguments_text").map(text).map(ToOwned::to_owned);
+        let raw = raw.unwrap_or_else(|| line["arguments"].to_string());
+        match layer {
+            "registry" => assert!(found.is_none(), "{line}"),
+            "parse" => {
+                let refusal = found.unwrap().admit_text(raw.as_bytes()).unwrap_err();
+                assert!(matches!(refusal, Refusal::Malformed { .. }), "{refusal} {line}");
+            }
+            "schema" => judge(&found.unwrap(), &line, &raw),
+            "strict" => judge(&closed(&found.unwrap()), &line, &raw),
+            other => panic!("unknown layer {other}"),
+        }
+        *counts.entry((layer.to_owned(), text(&line["mutation"]).to_owned())).or_default() += 1;
+    }
+    println!("bfcl mutants refused: {} {counts:?}", counts.values().sum::<usize>());
+    assert!(counts.values().sum::<usize>() > 10_000);
+}
+
+fn judge(tool: &Registered, line: &Value, raw: &str) {
+    let (path, keyword) = (text(&line["expect"]["path"]), text(&line["expect"]["keyword"]));
+    match tool.admit_text(raw.as_bytes()).unwrap_err() {
+        Refusal::Invalid(misfit) => assert!(names(&misfit, path, keyword), "{misfit} {line}"),
+        // Arguments that are no object at all.
+        Refusal::Malformed { message, .. } => {
+            assert!(path.is_empty() && message.contains("object"), "{message} {line}");
+        }
+        Refusal::UnknownTool { message } => panic!("{message}"),
+    }
+}
+
+/// The same tool with a schema that takes no unknown arguments.
+pub(super) fn closed(open: &Registered) -> Arc<Registered> {
+    let mut schema = open.spec().input_schema.value().clone();
+    schema["additionalProperties"] = Value::Bool(false);
+    let mut definition = Definition::clone(open.spec());
+    definition.input_schema = Schema::from_value(&schema).unwrap();
+    Registry::new().register(tool(definition)).unwrap()
+}
+
+/// Judges the calls of other corpora, which say themselves whether they fit.
+fn judge_all<'a>(calls: impl Iterator<Item = (Arc<Registered>, &'a Value)>) -> (usize, usize) {
+    let (mut fit, mut refused) = (0, 0);
+    for (tool, call) in calls {
+        let conforms = call["schema_errors"].as_array().is_none_or(Vec::is_empty);
+        // By the corpus's measure an unknown argument is an error.
+        let tool = if conforms { tool } else { closed(&tool) };
+        let admitted = admit(&tool, &call["arguments"]);
+        assert_eq!(admitted.is_ok(), conforms, "{admitted:?} {call}");
+        *(if conforms { &mut fit } else { &mut refused }) += 1;
+    }
+    (fit, refused)
+}
+
+#[test]
+fn calls_of_multi_turn_bfcl_are_judged_as_the_corpus_says() {
+    let Some(corpus) = Corpus::load("corpora/bfcl/multi_turn_tools.jsonl", "class") else { return };
+    let trajectories = shared("corpora/bfcl/multi_turn_trajectories.jsonl").unwrap();
+    let (mut fit, mut refused) = (0, 0);
+    for line in lines(&trajectories) {
+        let turns = line["turns"].as_array().unwrap().iter().flat_map(|t| t.as_array().unwrap());
+        let known = turns.filter_map(|call| {
+            Some((corpus.find(text(&call["class"]), text(&call["name"]))?, call))
+        });
+        let counts = judge_all(known);
+        (fit, refused) = (fit + counts.0, refused + counts.1);
+    }
+    println!("multi-turn bfcl: {} tools, {fit} calls fit, {refused} refused", corpus.count);
+    assert!(fit > 1000);
+}
+
+#[test]
+fn calls_of_agentdojo_are_judged_as_the_corpus_says() {
+    let Some(corpus) = Corpus::load("corpora/agentdojo/tools.jsonl", "suite") else { return };
+    let (mut fit, mut refused) = (0, 0);
+    for file in ["user_tasks", "injection_tasks"] {
+        for line in lines(&shared(&format!("corpora/agentdojo/{file}.jsonl")).unwrap()) {
+            let calls = line["calls"].as_array().unwrap().iter();
+            let find = |call: &Value| corpus.find(text(&line["suite"]), text(&call["name"]));
+            let counts = judge_all(calls.filter_map(|call| Some((find(call)?, call))));
+            (fit, refused) = (fit + counts.0, refused + counts.1);
+        }
+    }
+    println!("agentdojo: {} tools, {fit} calls fit, {refused} refused", corpus.count);
+    assert!(fit > 100);
+}
+
+#[test]
+fn calls_of_apibank_are_judged_as_the_corpus_says() {
+    let Some(corpus) = Corpus::load("corpora/apibank/tools.jsonl", "level") else { return };
+    let levels: HashMap<String, String> = lines(&shared("corpora/apibank/tools.jsonl").unwrap())
+        .map(|line| (text(&line["name"]).to_owned(), text(&line["level"]).to_owned()))
+        .collect();
+    let (mut fit, mut refused) = (0, 0);
+    for line in lines(&shared("corpora/apibank/dialogues.jsonl").unwrap()) {
+        let find = |call: &Value| {
+            let name = text(&call["name"]);
+            corpus.find(levels.get(name)?, name)
+        };
+        let calls = line["calls"].as_array().unwrap().iter();
+        let counts = judge_all(calls.filter_map(|call| Some((find(call)?, call))));
+        (fit, refused) = (fit + counts.0, refused + counts.1);
+    }
+    println!("apibank: {} tools, {fit} calls fit, {refused} refused", corpus.count);
+    assert!(fit > 100);
+}
