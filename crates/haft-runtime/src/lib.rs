@@ -16,6 +16,7 @@ mod error;
 mod fresh;
 mod job;
 mod live;
+mod node_lease;
 mod performer;
 mod session_task;
 mod sweeper;
