@@ -15,4 +15,5 @@ mod ownership;
 mod power_loss;
 mod races;
 mod sqlite_files;
+mod upgrade;
 mod work;
