@@ -224,10 +224,18 @@ impl<P: Performer> SessionTask<P> {
         match letter {
             Letter::Input(input, answer) => {
                 let stepped = self.step(*input).await;
-                let lost = stepped.as_ref().err().filter(|error| is_lost(error)).cloned();
+                let failed = stepped.as_ref().err().cloned();
                 // Nobody may be waiting any more; what was decided stands all the same.
                 answer.send(stepped).unwrap_or_default();
-                lost.map_or(Ok(()), Err)
+                match failed {
+                    Some(lost) if is_lost(&lost) => Err(lost),
+                    Some(InputError::Store(error)) => {
+                        // Each of those behind would otherwise wait for its own disappointment.
+                        self.turn_away(&InputError::StoreAway(error));
+                        Ok(())
+                    }
+                    Some(_) | None => Ok(()),
+                }
             }
             Letter::Done(done) => {
                 if !self.end_running(done.key, done.number) {
@@ -278,7 +286,7 @@ impl<P: Performer> SessionTask<P> {
         }
     }
 
-    /// Waits, and lets nobody wait along: who asks meanwhile is told what the trouble is.
+    /// Waits, and lets nobody wait along.
     async fn pause(&mut self, wait: Duration, trouble: &InputError) {
         let over = tokio::time::sleep(wait);
         tokio::pin!(over);
@@ -288,13 +296,24 @@ impl<P: Performer> SessionTask<P> {
                 () = self.shared.leaving.cancelled() => return,
                 letter = self.letters.recv() => letter,
             };
-            match letter {
-                Some(Letter::Input(_, answer)) => {
-                    answer.send(Err(trouble.clone())).unwrap_or_default();
-                }
-                Some(letter) => self.backlog.push_back(letter),
-                None => return,
-            }
+            let Some(letter) = letter else { return };
+            self.set_aside(letter, trouble);
+        }
+    }
+
+    fn turn_away(&mut self, trouble: &InputError) {
+        while let Ok(letter) = self.letters.try_recv() {
+            self.set_aside(letter, trouble);
+        }
+    }
+
+    /// Whoever asks is told what the trouble is; what a job did is kept for later.
+    fn set_aside(&mut self, letter: Letter, trouble: &InputError) {
+        match letter {
+            Letter::Input(_, answer) => answer.send(Err(trouble.clone())).unwrap_or_default(),
+            Letter::Done(_) | Letter::NotBegun(..) => self.backlog.push_back(letter),
+            // Its claim lapses, and the session is looked at anyway once the store is back.
+            Letter::Wake(_) => self.doubts_head = true,
         }
     }
 
