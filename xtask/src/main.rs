@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the terminal is all xtask has")]
 
 mod metadata;
-mod postgres;
+mod programs;
 mod requirements;
 mod rust_file;
 mod steps;

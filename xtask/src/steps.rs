@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
-use crate::{Verdict, postgres, tidy, transcript};
+use crate::programs::{self, Program};
+use crate::{Verdict, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -53,8 +54,8 @@ enum Run {
     Nextest {
         otherwise: &'static [&'static str],
     },
-    /// Installs PostgreSQL where there is none; the tests start clusters of their own.
-    Postgres,
+    /// Installs what the tests start beside our own programs, where it is missing.
+    Install(Program),
     Tidy,
     Transcripts,
 }
@@ -88,8 +89,15 @@ static STEPS: &[Step] = &[
         name: "postgresql",
         needs: Needs::System,
         applies: Applies::Always,
-        run: Run::Postgres,
+        run: Run::Install(Program::Postgresql),
         advice: "install PostgreSQL by hand, or leave it out with `cargo xtask test fast`",
+    },
+    Step {
+        name: "strace",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Install(Program::Strace),
+        advice: "install strace by hand, or leave it out with `cargo xtask test fast`",
     },
     Step {
         name: "tests",
@@ -189,7 +197,7 @@ impl Run {
                     cargo(root, otherwise, scope.env())
                 }
             }
-            Run::Postgres => postgres::install(),
+            Run::Install(program) => programs::install(program),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),
         }
@@ -255,7 +263,10 @@ mod tests {
         assert_eq!(Scope::Fast.env(), [("HAFT_TEST_FAST", "1")]);
         assert_eq!(Scope::All.env(), []);
         let needy: Vec<_> = STEPS.iter().filter(|step| !step.is_in(Scope::Fast)).collect();
-        assert_eq!(needy.iter().map(|step| step.name).collect::<Vec<_>>(), ["postgresql"]);
+        assert_eq!(
+            needy.iter().map(|step| step.name).collect::<Vec<_>>(),
+            ["postgresql", "strace"]
+        );
     }
 
     #[test]

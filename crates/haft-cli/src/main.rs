@@ -32,6 +32,9 @@ enum Command {
     Bench(bench::Command),
     /// Kills a real process again and again while it works, and counts what happened.
     Torture(torture::Args),
+    /// One of two processes that approve the same call at the same moment.
+    #[command(hide = true)]
+    TortureDuel(torture::DuelArgs),
     /// One life of the process that `torture` kills.
     #[command(hide = true)]
     TortureLife(torture::LifeArgs),
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),
         Command::Torture(args) => torture::run(&args),
+        Command::TortureDuel(args) => torture::duel(&args),
         Command::TortureLife(args) => torture::live(&args),
     };
     match done {

@@ -16,12 +16,15 @@ use haft_store::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::boundary::{Boundary, Observer};
 use crate::clock::Clock;
 use crate::error::InputError;
 use crate::fresh::fresh_bits;
+use crate::job::Done;
 use crate::live::{Live, LiveStream};
+use crate::node_lease::{NodeLease, Term, Uptime};
 use crate::performer::Performer;
 use crate::session_task::{Letter, SessionTask};
 use crate::sweeper;
@@ -29,6 +32,9 @@ use crate::sweeper;
 /// How many letters may wait for one session. Each is a person, a job or a wake; a session that
 /// has more is not being read.
 const MAILBOX_MAX: usize = 256;
+
+/// How often a late report is tried.
+const LATE_EVERY: Duration = Duration::from_millis(500);
 
 /// How a node runs.
 #[derive(Debug, Clone)]
@@ -97,8 +103,12 @@ pub(crate) struct Shared<P> {
     pub(crate) stop_grace: Duration,
     pub(crate) live: LiveStream,
     pub(crate) observer: Observer,
-    lease_ttl: Duration,
-    last_heartbeat: Mutex<Option<Instant>>,
+    pub(crate) lease: NodeLease,
+    /// Cancelled when nothing new is begun any more; under the table's lock, so that no letter
+    /// is on its way by then.
+    draining: CancellationToken,
+    /// Cancelled when what runs is not waited for any more.
+    pub(crate) leaving: CancellationToken,
     table: Mutex<Table>,
 }
 
@@ -107,7 +117,6 @@ pub(crate) struct Shared<P> {
 #[derive(Default)]
 struct Table {
     mailboxes: HashMap<SessionId, mpsc::Sender<Letter>>,
-    closed: bool,
 }
 
 impl<P: Performer> Driver<P> {
@@ -121,8 +130,9 @@ impl<P: Performer> Driver<P> {
             stop_grace: settings.stop_grace,
             live: settings.live.clone(),
             observer: settings.observer.clone(),
-            lease_ttl: settings.lease_ttl,
-            last_heartbeat: Mutex::default(),
+            lease: NodeLease::new(settings.lease_ttl),
+            draining: CancellationToken::new(),
+            leaving: CancellationToken::new(),
             table: Mutex::default(),
         });
         let sweeper = tokio::spawn(sweeper::run(Arc::clone(&shared), settings.clone()));
@@ -245,19 +255,30 @@ impl<P: Performer> Driver<P> {
             .map_err(|error| InputError::NoRandomness(error.to_string()))
     }
 
-    /// Takes no more inputs, waits for what runs, and lets the sessions go. What still runs when
-    /// `patience` is over is left to the next owner, who treats it like a crash.
+    /// Takes no more inputs and begins nothing, waits for what runs, and lets the sessions go.
+    /// What still runs when `patience` is over is stopped, and left to the next owner, who treats
+    /// it like a crash.
     pub async fn shutdown(&self, patience: Duration) {
         self.sweeper.abort();
-        self.shared.table().closed = true;
-        let deadline = Instant::now() + patience;
-        while self.n_at_work() > 0 && Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        {
+            let _table = self.shared.table();
+            self.shared.draining.cancel();
         }
+        self.all_at_rest(patience).await;
+        self.shared.leaving.cancel();
+        // Twice the grace is what a task gives its jobs; the rest is for recording what they did.
+        self.all_at_rest(self.shared.stop_grace * 3).await;
         // Only now: what runs until here is this node's own.
         self.heart.abort();
         if let Err(error) = self.shared.store.retire(&self.shared.node).await {
             tracing::warn!(%error, "the sessions are not handed over; their leases will run out");
+        }
+    }
+
+    async fn all_at_rest(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while self.n_at_work() > 0 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
@@ -272,40 +293,26 @@ impl<P> Shared<P> {
         self.table().mailboxes.contains_key(&session)
     }
 
-    /// Notes a heartbeat by when it was sent: the store counts from before it answered.
-    fn heard(&self, sent: Instant) {
-        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
-    }
-
-    fn last_heard(&self) -> Option<Instant> {
-        *self.last_heartbeat.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
     }
 
     /// Says that this node is alive.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
-        let sent = Instant::now();
-        self.store.heartbeat(&self.node, self.clock.moment(), self.lease_ttl.into()).await?;
-        self.heard(sent);
+        let sent = Uptime::now();
+        self.store.heartbeat(&self.node, self.clock.moment(), self.lease.ttl().into()).await?;
+        self.lease.heard(sent);
         Ok(())
     }
 
-    /// A node that the store has never heard of owns nothing: its sessions could be taken from
-    /// it at once.
-    pub(crate) async fn be_known(&self) -> Result<(), StoreError> {
-        match self.last_heard() {
-            Some(_) => Ok(()),
-            None => self.beat().await,
+    /// Returns the term in which this node is alive, after saying so if it was silent for long: a
+    /// node that the store has not heard of owns nothing.
+    pub(crate) async fn current_term(&self) -> Result<Term, InputError> {
+        if let Some(term) = self.lease.term() {
+            return Ok(term);
         }
-    }
-
-    /// Nothing is done on behalf of a session that may be someone else's by now: a node that was
-    /// frozen finds out here, before it runs a tool.
-    pub(crate) fn require_fresh_lease(&self) -> Result<(), InputError> {
-        match self.last_heard() {
-            // A quarter is left over for what happens between this look and the deed.
-            Some(heard) if heard.elapsed() < self.lease_ttl * 3 / 4 => Ok(()),
-            Some(_) | None => Err(InputError::LeaseLapsed),
-        }
+        self.beat().await?;
+        self.lease.term().ok_or(InputError::LeaseLapsed)
     }
 
     /// Takes a session off the table if, with nobody able to write to it, it still wants to go.
@@ -323,7 +330,7 @@ impl<P: Performer> Shared<P> {
     /// Sends a letter to a session's task, starting one if it is at rest.
     fn post(shared: &Arc<Self>, session: SessionId, letter: Letter) -> Result<(), InputError> {
         let mut table = shared.table();
-        if table.closed {
+        if shared.is_draining() {
             return Err(InputError::ShuttingDown);
         }
         // A task that panicked could not take itself off the table.
@@ -340,8 +347,34 @@ impl<P: Performer> Shared<P> {
     }
 
     pub(crate) fn wake(shared: &Arc<Self>, session: SessionId, wake: Option<Wake>) {
-        // A full mailbox is being read, and a closed table means that another node will look.
+        // A full mailbox is being read, and when this node goes away another one will look.
         Self::post(shared, session, Letter::Wake(wake)).unwrap_or_default();
+    }
+
+    /// Tells what a job did whose session went on without it: if the call is in doubt, nobody need
+    /// find out what is known. The next owner may have to come and see that it is in doubt first.
+    pub(crate) fn report_late(shared: &Arc<Self>, session: SessionId, done: Done) {
+        if !done.is_known() || !matches!(*done.input, Input::AttemptEnded(_)) {
+            return;
+        }
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            let tries = Self::try_to_report(&shared, session, *done.input);
+            if tokio::time::timeout(shared.lease.ttl() * 4, tries).await.is_err() {
+                tracing::debug!(%session, "a late report changes nothing");
+            }
+        });
+    }
+
+    async fn try_to_report(shared: &Arc<Self>, session: SessionId, input: Input) {
+        loop {
+            match Self::record(shared, session, input.clone()).await {
+                Err(InputError::Refused(Refusal::NeedsOwner) | InputError::Store(_)) => {
+                    tokio::time::sleep(LATE_EVERY).await;
+                }
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 
     /// Records an input on behalf of nobody in particular, then has the session looked at here.

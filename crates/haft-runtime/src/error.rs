@@ -26,6 +26,9 @@ pub enum InputError {
     /// Too much waits for this session already.
     #[error("the session has too much waiting; try again shortly")]
     Overloaded,
+    /// What a tool did cannot be recorded at the moment, and comes first. Nothing has changed.
+    #[error("the session waits for its store, and takes nothing meanwhile; try again shortly: {0}")]
+    StoreAway(StoreError),
     /// This node is going away. Nothing has changed.
     #[error("this node is shutting down; ask another one, or try again shortly")]
     ShuttingDown,

@@ -22,6 +22,25 @@ pub(crate) enum JobKey {
     Verify { call: CallId, attempt: u32 },
 }
 
+/// A job that ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) key: JobKey,
+    /// Which of the jobs with this key.
+    pub(crate) number: u64,
+    pub(crate) input: Box<Input>,
+    /// Whether it had been asked to stop.
+    pub(crate) stopped: bool,
+}
+
+impl Done {
+    /// Returns whether it says what became of something. A job that failed after it was asked to
+    /// stop may have done anything.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.stopped || is_success(&self.input)
+    }
+}
+
 impl Task {
     pub(crate) fn key(&self) -> JobKey {
         match self {
@@ -125,10 +144,15 @@ fn answers(input: &Input, key: JobKey) -> bool {
 }
 
 fn is_success(input: &Input) -> bool {
-    let Input::AttemptEnded(ended) = input else { return false };
-    match &ended.report {
-        AttemptReport::Returned(returned) => matches!(returned.result, CallResult::Ok(_)),
-        AttemptReport::WorldMoved { .. } => true,
+    match input {
+        Input::AttemptEnded(ended) => match &ended.report {
+            AttemptReport::Returned(returned) => matches!(returned.result, CallResult::Ok(_)),
+            AttemptReport::WorldMoved { .. } => true,
+        },
+        Input::ModelAnswered(_) => true,
+        Input::Previewed(previewed) => previewed.preview.trouble.is_none(),
+        Input::Verified(verified) => !matches!(verified.verdict, Verification::Unknown),
+        _ => false,
     }
 }
 

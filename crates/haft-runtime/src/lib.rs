@@ -19,6 +19,7 @@ mod haft;
 mod job;
 mod live;
 mod model;
+mod node_lease;
 mod performer;
 pub mod registry;
 pub mod schema;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use haft_core::session::{Call, Input, Open};
+use haft_core::session::{Call, Input, Open, ToolChange};
 use haft_core::{Actor, SessionId};
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,13 @@ pub trait Performer: Send + Sync + 'static {
     /// It must not block, and should stop when `job.stop` is cancelled. A panic, or a return of
     /// another kind of input, is reported as a failure of the job; it never ends the session.
     fn perform(&self, job: Job) -> impl Future<Output = Input> + Send;
+
+    /// Returns how a call's tool has changed since the call was admitted, if it has. Asked about
+    /// every open call when its session is revived, before anything of it goes on; hands whose
+    /// tools never change need not say so.
+    fn tool_change(&self, _call: &Call) -> Option<ToolChange> {
+        None
+    }
 }
 
 /// One thing to do.

@@ -1,28 +1,29 @@
 //! One session at work: a task that owns the session, takes its inputs one by one, and ends as
 //! soon as nothing runs. A session that waits for someone outside has no task.
 
-use std::collections::HashMap;
+mod doing;
+mod leaving;
+
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_core::SessionId;
 use haft_core::journal::Head;
-use haft_core::session::{Decision, Effect, Input, Refusal, Reply, State, decide};
-use haft_core::{Millis, SessionId};
+use haft_core::session::{Decision, Input, Refusal, Reply, State, ToolChanged, decide, note};
 use haft_store::{
     AcquireError, Append, AppendError, ErrorKind, Fence, Lease, SNAPSHOT_EVERY, Wake,
 };
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use crate::boundary::Boundary;
 use crate::driver::Shared;
 use crate::error::InputError;
-use crate::job::{self, JobKey};
+use crate::job::{Done, JobKey};
 use crate::live::Live;
-use crate::performer::{Job, Performer, Task};
-
-/// A retry that is due sooner is not left to the sweeps.
-const SHORT_WAIT: Millis = Millis::from_secs(10);
+use crate::node_lease::Term;
+use crate::performer::{Performer, Task};
+use doing::Running;
 
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
@@ -32,8 +33,10 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 pub(crate) enum Letter {
     /// An input that someone waits for an answer to.
     Input(Box<Input>, oneshot::Sender<Result<Reply, InputError>>),
-    /// A job ended: which, under which number, with what.
-    Done(JobKey, u64, Box<Input>),
+    /// A job ended.
+    Done(Done),
+    /// A job was not begun, because the node's lease was over by then; under which number.
+    NotBegun(Box<Task>, u64),
     /// Look again at what can go on, because of this wake in the store or because it is time.
     Wake(Option<Wake>),
 }
@@ -42,11 +45,13 @@ pub(crate) struct SessionTask<P> {
     shared: Arc<Shared<P>>,
     session: SessionId,
     letters: mpsc::Receiver<Letter>,
+    /// What came while something before it could not be recorded.
+    backlog: VecDeque<Letter>,
     /// For the jobs to report to; a clone of what the driver's table holds.
     mailbox: mpsc::Sender<Letter>,
     running: HashMap<JobKey, Running>,
     n_jobs: u64,
-    lease: Option<Lease>,
+    hold: Option<Hold>,
     head: Head,
     state: State,
     snapshot_seq: u64,
@@ -57,11 +62,12 @@ pub(crate) struct SessionTask<P> {
     owes_effects: bool,
 }
 
-/// A job under way. Its number tells it from an earlier one for the same thing, whose answer
-/// would be about a tool that has changed since.
-struct Running {
-    number: u64,
-    stop: CancellationToken,
+/// The right to append to the session, and the term of the node in which it was last seen to be
+/// ours.
+#[derive(Debug)]
+struct Hold {
+    lease: Lease,
+    term: Term,
 }
 
 /// Why a session's task ends.
@@ -70,6 +76,19 @@ enum Exit {
     Quiet,
     /// The session is not ours any more.
     Lost(InputError),
+    /// The node goes away while something runs.
+    Leaving,
+}
+
+/// What may follow from an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    /// Whatever the machine decides.
+    All,
+    /// What the input itself calls for; more is to be said before anything goes on.
+    Own,
+    /// Nothing is begun: the node goes away.
+    Nothing,
 }
 
 impl<P: Performer> SessionTask<P> {
@@ -83,10 +102,11 @@ impl<P: Performer> SessionTask<P> {
             shared,
             session,
             letters,
+            backlog: VecDeque::new(),
             mailbox,
             running: HashMap::new(),
             n_jobs: 0,
-            lease: None,
+            hold: None,
             head: Head::EMPTY,
             state: State::Unopened,
             snapshot_seq: 0,
@@ -102,41 +122,16 @@ impl<P: Performer> SessionTask<P> {
         };
         match exit {
             Exit::Quiet => self.release().await,
-            Exit::Lost(error) => {
-                self.stop_jobs(&error).await;
-                self.give_up(&error);
-            }
-        }
-    }
-
-    /// Whoever owns the session next, possibly this very node, treats what ran here as dead. So
-    /// it is stopped first, as far as it can be.
-    async fn stop_jobs(&mut self, error: &InputError) {
-        self.stop(|_| true);
-        let patience = tokio::time::sleep(self.shared.stop_grace * 2);
-        tokio::pin!(patience);
-        while !self.running.is_empty() {
-            let letter = tokio::select! {
-                letter = self.letters.recv() => letter,
-                () = &mut patience => return,
-            };
-            match letter {
-                Some(Letter::Done(key, number, _)) => {
-                    self.running.retain(|k, job| *k != key || job.number != number);
-                }
-                Some(Letter::Input(_, answer)) => {
-                    answer.send(Err(error.clone())).unwrap_or_default();
-                }
-                Some(Letter::Wake(_)) => {}
-                None => return,
-            }
+            Exit::Lost(error) => self.give_up(&error).await,
+            Exit::Leaving => self.hand_over().await,
         }
     }
 
     /// Becomes the owner: whatever ran in another process is gone, and the machine says what
     /// follows from that.
     async fn take_over(&mut self) -> Result<(), InputError> {
-        self.shared.be_known().await?;
+        // First the term, then the session: what is ours now cannot have been lost before.
+        let term = self.shared.current_term().await?;
         let node = &self.shared.node;
         let lease = self.shared.store.acquire(self.session, node, self.shared.clock.moment()).await;
         let lease = lease.map_err(|error| match error {
@@ -144,12 +139,43 @@ impl<P: Performer> SessionTask<P> {
             AcquireError::UnknownSession => InputError::UnknownSession,
             AcquireError::Store(error) => InputError::Store(error),
         })?;
-        self.lease = Some(lease);
+        self.hold = Some(Hold { lease, term });
         self.reload().await?;
+        if self.shared.is_draining() {
+            return Err(InputError::ShuttingDown);
+        }
         match self.state {
-            State::Open(_) => self.step(Input::Revived).await.map(|_| ()),
+            State::Open(_) => self.revive().await,
             State::Unopened | State::Ended { .. } => Ok(()),
         }
+    }
+
+    /// Tools may have changed while the session was at rest. What became of a call comes first,
+    /// then what became of its tool, and only then does anything go on.
+    async fn revive(&mut self) -> Result<(), InputError> {
+        let changed = self.changed_tools();
+        if changed.is_empty() {
+            return self.step(Input::Revived).await.map(|_| ());
+        }
+        self.step_with(Input::Revived, Follow::Own).await?;
+        for changed in changed {
+            match self.step_with(Input::ToolChanged(changed), Follow::Own).await {
+                // A call that runs is run by the tool it was started with.
+                Ok(_) | Err(InputError::Refused(Refusal::Stale(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.step(Input::Woken).await.map(|_| ())
+    }
+
+    fn changed_tools(&self) -> Vec<ToolChanged> {
+        let calls = self.state.as_open().into_iter().flat_map(|open| open.calls());
+        let open = calls.filter(|call| call.phase.is_open());
+        let changed = open.filter_map(|call| {
+            let change = self.shared.performer.tool_change(call)?;
+            Some(ToolChanged { call: call.id, change })
+        });
+        changed.collect()
     }
 
     async fn reload(&mut self) -> Result<(), InputError> {
@@ -174,10 +200,22 @@ impl<P: Performer> SessionTask<P> {
             if self.running.is_empty() && self.leave_if_nothing_waits() {
                 return Exit::Quiet;
             }
-            let Some(letter) = self.letters.recv().await else { return Exit::Quiet };
+            let Some(letter) = self.next_letter().await else { return Exit::Leaving };
             if let Err(lost) = self.take(letter).await {
                 return Exit::Lost(lost);
             }
+        }
+    }
+
+    /// Returns what to read next; nothing when the node goes away.
+    async fn next_letter(&mut self) -> Option<Letter> {
+        if let Some(letter) = self.backlog.pop_front() {
+            return Some(letter);
+        }
+        tokio::select! {
+            biased;
+            letter = self.letters.recv() => letter,
+            () = self.shared.leaving.cancelled() => None,
         }
     }
 
@@ -186,18 +224,30 @@ impl<P: Performer> SessionTask<P> {
         match letter {
             Letter::Input(input, answer) => {
                 let stepped = self.step(*input).await;
-                let lost = stepped.as_ref().err().filter(|error| is_lost(error)).cloned();
+                let failed = stepped.as_ref().err().cloned();
                 // Nobody may be waiting any more; what was decided stands all the same.
                 answer.send(stepped).unwrap_or_default();
-                lost.map_or(Ok(()), Err)
+                match failed {
+                    Some(lost) if is_lost(&lost) => Err(lost),
+                    Some(InputError::Store(error)) => {
+                        // Each of those behind would otherwise wait for its own disappointment.
+                        self.turn_away(&InputError::StoreAway(error));
+                        Ok(())
+                    }
+                    Some(_) | None => Ok(()),
+                }
             }
-            Letter::Done(key, number, input) => {
-                if self.running.get(&key).is_none_or(|job| job.number != number) {
+            Letter::Done(done) => {
+                if !self.end_running(done.key, done.number) {
                     return Ok(());
                 }
-                self.running.remove(&key);
-                self.step_unasked(*input).await
+                let stepped = self.step_unasked(Input::clone(&done.input)).await;
+                if stepped.is_err() {
+                    Shared::report_late(&self.shared, self.session, done);
+                }
+                stepped
             }
+            Letter::NotBegun(task, number) => self.begin_again(*task, number).await,
             Letter::Wake(wake) => {
                 self.doubts_head = true;
                 self.step_unasked(Input::Woken).await?;
@@ -219,48 +269,87 @@ impl<P: Performer> SessionTask<P> {
         loop {
             match self.step(input.clone()).await {
                 Ok(_) => return Ok(()),
-                Err(error) if is_lost(&error) => return Err(error),
-                Err(InputError::Refused(refusal)) => {
-                    tracing::debug!(session = %self.session, %refusal, "a report changes nothing");
-                    return Ok(());
-                }
-                Err(error) => {
+                Err(InputError::Store(error)) if is_passing(&error) => {
                     tracing::warn!(session = %self.session, %error, "not recorded yet; trying again");
-                    tokio::time::sleep(wait).await;
+                    if self.shared.leaving.is_cancelled() {
+                        return Err(InputError::ShuttingDown);
+                    }
+                    self.pause(wait, &InputError::StoreAway(error)).await;
                     wait = (wait * 2).min(RETRY_MAX);
+                }
+                Err(error) if is_lost(&error) => return Err(error),
+                Err(refused) => {
+                    tracing::debug!(session = %self.session, %refused, "a report changes nothing");
+                    return Ok(());
                 }
             }
         }
     }
 
-    /// Decide, append, then do. When someone else appended meanwhile, their events are read and
-    /// the input is decided anew.
+    /// Waits, and lets nobody wait along.
+    async fn pause(&mut self, wait: Duration, trouble: &InputError) {
+        let over = tokio::time::sleep(wait);
+        tokio::pin!(over);
+        loop {
+            let letter = tokio::select! {
+                () = &mut over => return,
+                () = self.shared.leaving.cancelled() => return,
+                letter = self.letters.recv() => letter,
+            };
+            let Some(letter) = letter else { return };
+            self.set_aside(letter, trouble);
+        }
+    }
+
+    fn turn_away(&mut self, trouble: &InputError) {
+        while let Ok(letter) = self.letters.try_recv() {
+            self.set_aside(letter, trouble);
+        }
+    }
+
+    /// Whoever asks is told what the trouble is; what a job did is kept for later.
+    fn set_aside(&mut self, letter: Letter, trouble: &InputError) {
+        match letter {
+            Letter::Input(_, answer) => answer.send(Err(trouble.clone())).unwrap_or_default(),
+            Letter::Done(_) | Letter::NotBegun(..) => self.backlog.push_back(letter),
+            // Its claim lapses, and the session is looked at anyway once the store is back.
+            Letter::Wake(_) => self.doubts_head = true,
+        }
+    }
+
+    /// Decide, append, then do.
     async fn step(&mut self, input: Input) -> Result<Reply, InputError> {
+        let follow = if self.shared.is_draining() { Follow::Nothing } else { Follow::All };
+        self.step_with(input, follow).await
+    }
+
+    /// When someone else appended meanwhile, their events are read and the input is decided anew.
+    async fn step_with(&mut self, input: Input, follow: Follow) -> Result<Reply, InputError> {
         loop {
             if self.doubts_head {
                 self.reload().await?;
             }
             let now = self.shared.clock.now();
-            let decision = decide(&self.state, now, input.clone())?;
-            if decision.events.is_empty() {
-                return Ok(self.follow(decision));
-            }
-            let append = Append {
-                session: self.session,
-                fence: Fence::Owner { epoch: self.lease.as_ref().map_or(0, |lease| lease.epoch) },
-                expected: self.head,
-                at: now,
-                events: decision.events.clone(),
-                snapshot: self.snapshot_due(&decision),
+            let decision = match follow {
+                Follow::All => decide(&self.state, now, input.clone())?,
+                Follow::Own | Follow::Nothing => note(&self.state, now, input.clone())?,
             };
+            if decision.events.is_empty() {
+                return Ok(self.follow(decision, follow));
+            }
+            // After a long silence the node says that it is alive, so that the session stays ours
+            // if nobody has taken it. Whether anyone has, the fence knows.
+            let term = self.shared.current_term().await?;
+            let append = self.append(now, &decision);
             self.shared.observer.pass(Boundary::Decided);
             match self.shared.store.append(&append).await {
                 Ok(head) => {
                     self.shared.observer.pass(Boundary::Appended);
                     self.tell(&decision);
                     self.head = head;
-                    self.shared.require_fresh_lease()?;
-                    return Ok(self.follow(decision));
+                    self.seen_ours(term);
+                    self.stay_owner().await?;
+                    return Ok(self.follow(decision, follow));
                 }
                 Err(AppendError::HeadMoved { .. }) => self.doubts_head = true,
                 Err(AppendError::Fenced { .. }) => return Err(self.fenced().await),
@@ -271,6 +360,17 @@ impl<P: Performer> SessionTask<P> {
                     return Err(InputError::Store(error));
                 }
             }
+        }
+    }
+
+    fn append(&mut self, at: haft_core::Timestamp, decision: &Decision) -> Append {
+        Append {
+            session: self.session,
+            fence: Fence::Owner { epoch: self.epoch() },
+            expected: self.head,
+            at,
+            events: decision.events.clone(),
+            snapshot: self.snapshot_due(decision),
         }
     }
 
@@ -292,6 +392,39 @@ impl<P: Performer> SessionTask<P> {
         });
     }
 
+    fn epoch(&self) -> u64 {
+        self.hold.as_ref().map_or(0, |hold| hold.lease.epoch)
+    }
+
+    fn seen_ours(&mut self, term: Term) {
+        if let Some(hold) = &mut self.hold {
+            hold.term = term;
+        }
+    }
+
+    /// Returns the term in which the session is ours for certain, if it is the current one.
+    fn sure_term(&self) -> Option<Term> {
+        self.hold
+            .as_ref()
+            .map(|hold| hold.term)
+            .filter(|term| self.shared.lease.term() == Some(*term))
+    }
+
+    /// Nothing is done on behalf of a session that may be someone else's by now. A node that was
+    /// silent for too long says that it is alive, and looks who owns the session.
+    async fn stay_owner(&mut self) -> Result<(), InputError> {
+        if self.sure_term().is_some() {
+            return Ok(());
+        }
+        let term = self.shared.current_term().await.map_err(|_| InputError::LeaseLapsed)?;
+        let loaded = self.shared.store.load(self.session).await;
+        match loaded {
+            Ok(Some(loaded)) if loaded.epoch == self.epoch() => self.seen_ours(term),
+            Ok(_) | Err(_) => return Err(InputError::LeaseLapsed),
+        }
+        self.sure_term().map(|_| ()).ok_or(InputError::LeaseLapsed)
+    }
+
     async fn fenced(&self) -> InputError {
         match self.shared.store.load(self.session).await {
             Ok(Some(loaded)) => match loaded.owner {
@@ -302,117 +435,6 @@ impl<P: Performer> SessionTask<P> {
             Err(error) => InputError::Store(error),
         }
     }
-
-    /// Takes over the decided state and does what follows.
-    fn follow(&mut self, decision: Decision) -> Reply {
-        self.state = decision.state;
-        for effect in decision.effects {
-            self.perform(&effect);
-        }
-        decision.reply
-    }
-
-    fn perform(&mut self, effect: &Effect) {
-        match *effect {
-            Effect::RunModel { turn, attempt } => {
-                let Some(open) = self.state.as_open() else { return };
-                self.start(Task::AskModel { turn, attempt, open: Box::new(open.clone()) });
-            }
-            Effect::AbortModel { turn } => {
-                let asked =
-                    |key: &JobKey| matches!(key, JobKey::Model { turn: t, .. } if *t == turn);
-                self.stop(asked);
-            }
-            Effect::Preview { call } => {
-                self.start_for(call, |call| Task::Preview { call });
-            }
-            Effect::Execute { call, attempt, fingerprint, .. } => {
-                self.start_for(call, |call| Task::Execute { call, attempt, fingerprint });
-            }
-            Effect::Cancel { call, attempt } => {
-                self.stop(|key| *key == JobKey::Execute { call, attempt });
-            }
-            Effect::Verify { call, attempt } => {
-                self.start_for(call, |call| Task::Verify { call, attempt });
-            }
-            Effect::ScheduleRetry { due, .. } => self.wake_at(due),
-        }
-    }
-
-    fn start_for(
-        &mut self,
-        call: haft_core::CallId,
-        task: impl FnOnce(Box<haft_core::session::Call>) -> Task,
-    ) {
-        let found = self.state.as_open().and_then(|open| open.call(call)).cloned();
-        if let Some(call) = found {
-            self.start(task(Box::new(call)));
-        }
-    }
-
-    fn start(&mut self, task: Task) {
-        let Some(open) = self.state.as_open() else { return };
-        let (opened_by, turn) = (open.opened_by.clone(), open.turn);
-        let key = task.key();
-        let stop = CancellationToken::new();
-        self.n_jobs += 1;
-        let number = self.n_jobs;
-        if let Some(earlier) = self.running.insert(key, Running { number, stop: stop.clone() }) {
-            earlier.stop.cancel();
-        }
-        let job = Job { session: self.session, opened_by, turn, task, stop };
-        let (performer, mailbox) = (Arc::clone(&self.shared.performer), self.mailbox.clone());
-        let (grace, observer) = (self.shared.stop_grace, self.shared.observer.clone());
-        tokio::spawn(async move {
-            observer.pass(Boundary::JobStarting);
-            let input = job::run(performer, job, grace).await;
-            observer.pass(Boundary::JobEnded);
-            // The task may be gone, fenced or shut down: then the next owner recovers the call.
-            mailbox.send(Letter::Done(key, number, Box::new(input))).await.unwrap_or_default();
-        });
-    }
-
-    fn stop(&self, which: impl Fn(&JobKey) -> bool) {
-        self.running.iter().filter(|(key, _)| which(key)).for_each(|(_, job)| job.stop.cancel());
-    }
-
-    /// The store keeps the timer; this only spares a short retry the next sweep.
-    fn wake_at(&self, due: haft_core::Timestamp) {
-        let wait = due.since(self.shared.clock.now());
-        if wait > SHORT_WAIT {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let session = self.session;
-        tokio::spawn(async move {
-            tokio::time::sleep(wait.into()).await;
-            Shared::wake(&shared, session, None);
-        });
-    }
-
-    /// Takes itself off the driver's table if no letter has come; whoever writes next starts
-    /// another task.
-    fn leave_if_nothing_waits(&mut self) -> bool {
-        self.shared.leave(self.session, || self.letters.is_empty())
-    }
-
-    async fn release(&self) {
-        let Some(lease) = &self.lease else { return };
-        if let Err(error) = self.shared.store.release(lease).await {
-            tracing::warn!(session = %self.session, %error, "not released; its lease will run out");
-        }
-    }
-
-    /// Answers everyone who still waits, and leaves.
-    fn give_up(mut self, error: &InputError) {
-        self.shared.leave(self.session, || true);
-        self.letters.close();
-        while let Ok(letter) = self.letters.try_recv() {
-            if let Letter::Input(_, answer) = letter {
-                answer.send(Err(error.clone())).unwrap_or_default();
-            }
-        }
-    }
 }
 
 /// Returns whether an error means that this task cannot go on with the session. A store that is
@@ -420,14 +442,16 @@ impl<P: Performer> SessionTask<P> {
 fn is_lost(error: &InputError) -> bool {
     match error {
         InputError::Refused(Refusal::Internal(_)) => true,
-        InputError::Refused(_) | InputError::Overloaded => false,
-        InputError::Store(error) => {
-            !matches!(error.kind(), ErrorKind::Gone | ErrorKind::DiskFull | ErrorKind::Unknown)
-        }
+        InputError::Refused(_) | InputError::Overloaded | InputError::StoreAway(_) => false,
+        InputError::Store(error) => !is_passing(error),
         InputError::UnknownSession
         | InputError::OwnedElsewhere { .. }
         | InputError::LeaseLapsed
         | InputError::ShuttingDown
         | InputError::NoRandomness(_) => true,
     }
+}
+
+fn is_passing(error: &haft_store::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Gone | ErrorKind::DiskFull | ErrorKind::Unknown)
 }

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::Millis;
 use haft_core::session::{Expired, Input};
+use haft_core::{Millis, SessionId};
 use haft_store::{Due, DueWork, Error};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::driver::{Settings, Shared};
 use crate::performer::Performer;
@@ -42,6 +43,9 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
 
 const RETRY_MIN: Duration = Duration::from_millis(100);
 
+/// How soon another batch of sessions is taken up: new calls get their turn in between.
+const ROUND_EVERY: Duration = Duration::from_millis(20);
+
 /// Apart from the sweeps, which may take long: says that this node is alive, and looks for
 /// sessions that were left behind by a dead node, an earlier life, or a task that gave up.
 pub(crate) async fn beat<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
@@ -52,17 +56,29 @@ pub(crate) async fn beat<P: Performer>(shared: Arc<Shared<P>>, settings: Setting
         };
         match beaten.await {
             Ok(sessions) => {
-                let left = sessions.into_iter().filter(|session| !shared.is_at_work(*session));
-                for session in left.take(BATCH as usize) {
-                    Shared::wake(&shared, session, None);
-                }
-                tokio::time::sleep(settings.lease_ttl / 3).await;
+                let next = Instant::now() + settings.lease_ttl / 3;
+                take_up(&shared, sessions, next).await;
+                tokio::time::sleep_until(next).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "no heartbeat; trying again");
                 tokio::time::sleep(RETRY_MIN).await;
             }
         }
+    }
+}
+
+/// Takes up what was left behind, in rounds, until it is time for the next heartbeat, which finds
+/// what is left over.
+async fn take_up<P: Performer>(shared: &Arc<Shared<P>>, left: Vec<SessionId>, until: Instant) {
+    for round in left.chunks(BATCH as usize) {
+        for session in round.iter().filter(|session| !shared.is_at_work(**session)) {
+            Shared::wake(shared, *session, None);
+        }
+        if Instant::now() + ROUND_EVERY >= until {
+            return;
+        }
+        tokio::time::sleep(ROUND_EVERY).await;
     }
 }
 
@@ -75,7 +91,7 @@ enum Swept {
 
 async fn sweep<P: Performer>(shared: &Arc<Shared<P>>) -> Result<Swept, Error> {
     let moment = shared.clock.moment();
-    let due = shared.store.claim_due(moment, HOLD, BATCH).await?;
+    let due = shared.store.claim_due(&shared.node, moment, HOLD, BATCH).await?;
     let wakes = shared.store.claim_wakes(&shared.node, moment, HOLD, BATCH).await?;
     let full = due.len() == BATCH as usize || wakes.len() == BATCH as usize;
     let mut settling = JoinSet::new();

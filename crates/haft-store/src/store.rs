@@ -261,19 +261,21 @@ impl Store {
         on_backend!(self, pending(filter.clone(), page.clone()))
     }
 
-    /// Claims what is due for `hold`: waits that have run out and retries. It is found again when
-    /// nothing has come of it by then.
+    /// Claims what is due for `hold`: waits that have run out, which any node can end, and retries
+    /// of sessions that the node owns or nobody alive does. It is found again when nothing has come
+    /// of it by then.
     ///
     /// # Errors
     ///
     /// When it cannot be read or claimed.
     pub async fn claim_due(
         &self,
+        node: &NodeId,
         now: Moment,
         hold: Millis,
         limit: u32,
     ) -> Result<Vec<Due>, Error> {
-        on_backend!(self, claim_due(now, hold, limit))
+        on_backend!(self, claim_due(node.clone(), now, hold, limit))
     }
 
     /// Returns when the next thing falls due, claimed or not; `None` when nothing will.

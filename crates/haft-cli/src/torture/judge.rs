@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use haft_core::CallId;
 use haft_core::session::{Decided, Event, RecoveryPlan};
 use haft_core::tool::Recovery;
+use haft_core::{CallId, SessionId};
 use haft_store::Store;
 use serde::Serialize;
 
-use super::world::World;
+use super::world::{Ack, World};
 use crate::audit::all_sessions;
 use crate::place::Place;
 
@@ -21,16 +21,26 @@ pub(super) struct Findings {
     pub(super) calls_that_worked: usize,
     pub(super) effects: u32,
     pub(super) approvals_acknowledged: usize,
+    pub(super) settlements_acknowledged: usize,
+    pub(super) proposals_acknowledged: usize,
+    pub(super) calls_verified: usize,
+    pub(super) calls_retried: usize,
     pub(super) calls_reported_in_doubt: usize,
     pub(super) calls_run_again_safely: usize,
     pub(super) violations: Vec<String>,
 }
 
 impl Findings {
-    /// A run in which hardly anything happened proves nothing.
     pub(super) fn holds(&self) -> bool {
-        let enough = self.calls_that_worked * 2 >= self.calls && self.calls > 0;
-        enough && self.approvals_acknowledged > 0 && self.violations.is_empty()
+        self.is_enough() && self.violations.is_empty()
+    }
+
+    /// A run in which hardly anything happened proves nothing.
+    fn is_enough(&self) -> bool {
+        self.calls > 0
+            && self.calls_that_worked * 2 >= self.calls
+            && self.approvals_acknowledged > 0
+            && self.proposals_acknowledged > 0
     }
 }
 
@@ -41,9 +51,12 @@ impl fmt::Display for Findings {
             f,
             "{calls} calls in {sessions} sessions, {calls_that_worked} worked, {effects} effects in the world"
         )?;
-        writeln!(f, "{} approvals acknowledged", self.approvals_acknowledged)?;
+        let (approvals, settlements) = (self.approvals_acknowledged, self.settlements_acknowledged);
+        writeln!(f, "{approvals} approvals and {settlements} settlements acknowledged")?;
         let (doubt, again) = (self.calls_reported_in_doubt, self.calls_run_again_safely);
         writeln!(f, "{doubt} calls reported in doubt, {again} run again because that is safe")?;
+        let (verified, retried) = (self.calls_verified, self.calls_retried);
+        writeln!(f, "{verified} calls verified by their tool, {retried} retried")?;
         match self.violations.as_slice() {
             [] if self.holds() => {
                 write!(f, "nothing lost, nothing repeated, every call has one outcome")
@@ -62,8 +75,28 @@ struct Told {
     starts: u32,
     worked: bool,
     approved: u32,
+    settled: u32,
     in_doubt: bool,
     rerun: bool,
+    verified: bool,
+    retried: bool,
+}
+
+impl Told {
+    fn proposed(recovery: Recovery) -> Self {
+        Self {
+            recovery,
+            outcomes: 0,
+            starts: 0,
+            worked: false,
+            approved: 0,
+            settled: 0,
+            in_doubt: false,
+            rerun: false,
+            verified: false,
+            retried: false,
+        }
+    }
 }
 
 pub(super) fn judge(place: &Place, world: &World) -> anyhow::Result<Findings> {
@@ -72,19 +105,22 @@ pub(super) fn judge(place: &Place, world: &World) -> anyhow::Result<Findings> {
         let store = place.open().await?;
         let mut findings = Findings::default();
         let mut told = BTreeMap::new();
-        for session in all_sessions(&store).await? {
-            findings.sessions += 1;
+        let sessions = all_sessions(&store).await?;
+        findings.sessions = sessions.len();
+        for session in &sessions {
+            let session = *session;
             if let Err(error) = store.verify(session).await {
                 findings.violations.push(format!("{session}: the journal is broken: {error}"));
             }
             hear(&events(&store, session).await?, &mut told);
         }
         compare(&told, world, &mut findings);
+        findings.violations.extend(lost(&sessions.into_iter().collect(), &told, world));
         Ok(findings)
     })
 }
 
-async fn events(store: &Store, session: haft_core::SessionId) -> anyhow::Result<Vec<Event>> {
+async fn events(store: &Store, session: SessionId) -> anyhow::Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut after = 0;
     loop {
@@ -99,39 +135,60 @@ async fn events(store: &Store, session: haft_core::SessionId) -> anyhow::Result<
 
 fn hear(events: &[Event], told: &mut BTreeMap<CallId, Told>) {
     for event in events {
-        match event {
-            Event::CallProposed { call, contract, .. } => {
-                let recovery = contract.recovery;
-                let (outcomes, starts, approved) = (0, 0, 0);
-                let (worked, in_doubt, rerun) = (false, false, false);
-                let flags = Told { recovery, outcomes, starts, worked, approved, in_doubt, rerun };
-                told.insert(*call, flags);
-            }
-            Event::CallStarted { call, .. } => {
-                if let Some(told) = told.get_mut(call) {
-                    told.starts += 1;
-                }
-            }
-            Event::CallFinished { outcome } => {
-                if let Some(told) = told.get_mut(&outcome.call) {
-                    told.outcomes += 1;
-                    told.worked |= outcome.is_ok();
-                }
-            }
-            Event::CallResolved { call, decision: Decided::Approve { .. }, .. } => {
-                if let Some(told) = told.get_mut(call) {
-                    told.approved += 1;
-                }
-            }
-            Event::CallInterrupted { call, plan, .. } => {
-                if let Some(told) = told.get_mut(call) {
-                    told.in_doubt |= *plan != RecoveryPlan::Rerun;
-                    told.rerun |= *plan == RecoveryPlan::Rerun;
-                }
-            }
-            _ => {}
+        if let Event::CallProposed { call, contract, .. } = event {
+            told.insert(*call, Told::proposed(contract.recovery));
+        }
+        let call = match event {
+            Event::CallStarted { call, .. }
+            | Event::CallResolved { call, .. }
+            | Event::CallVerified { call, .. }
+            | Event::CallRetryScheduled { call, .. }
+            | Event::CallInterrupted { call, .. } => call,
+            Event::CallFinished { outcome } => &outcome.call,
+            _ => continue,
+        };
+        if let Some(told) = told.get_mut(call) {
+            hear_of_call(event, told);
         }
     }
+}
+
+fn hear_of_call(event: &Event, told: &mut Told) {
+    match event {
+        Event::CallStarted { .. } => told.starts += 1,
+        Event::CallFinished { outcome } => {
+            told.outcomes += 1;
+            told.worked |= outcome.is_ok();
+        }
+        Event::CallResolved { decision: Decided::Approve { .. }, .. } => told.approved += 1,
+        Event::CallResolved { decision: Decided::Happened { .. } | Decided::RunAgain, .. } => {
+            told.settled += 1
+        }
+        Event::CallInterrupted { plan, .. } => {
+            told.in_doubt |= *plan != RecoveryPlan::Rerun;
+            told.rerun |= *plan == RecoveryPlan::Rerun;
+        }
+        Event::CallVerified { .. } => told.verified = true,
+        Event::CallRetryScheduled { .. } => told.retried = true,
+        _ => {}
+    }
+}
+
+/// What was acknowledged and is not in the log.
+fn lost(
+    sessions: &BTreeSet<SessionId>,
+    told: &BTreeMap<CallId, Told>,
+    world: &World,
+) -> Vec<String> {
+    let is_there = |ack: &Ack, times: u32| match ack {
+        Ack::Opened(session) => sessions.contains(session),
+        Ack::Proposed(call) => told.contains_key(call),
+        Ack::Approved(call) => told.get(call).is_some_and(|told| told.approved >= times),
+        Ack::Settled(call) => told.get(call).is_some_and(|told| told.settled >= times),
+    };
+    let acknowledged = world.acknowledged.iter();
+    let lost = acknowledged.filter(|(ack, times)| !is_there(ack, **times));
+    lost.map(|(ack, _)| format!("acknowledged and lost: {ack}")).collect()
 }
 
 fn compare(told: &BTreeMap<CallId, Told>, world: &World, findings: &mut Findings) {
@@ -142,19 +199,23 @@ fn compare(told: &BTreeMap<CallId, Told>, world: &World, findings: &mut Findings
     findings.violations.extend(strangers);
     findings.calls = told.len();
     findings.effects = world.effects.values().sum();
-    findings.approvals_acknowledged = world.acknowledged.len();
+    let acknowledged = |is: fn(&Ack) -> bool| world.acknowledged.keys().filter(|a| is(a)).count();
+    findings.approvals_acknowledged = acknowledged(|ack| matches!(ack, Ack::Approved(_)));
+    findings.settlements_acknowledged = acknowledged(|ack| matches!(ack, Ack::Settled(_)));
+    findings.proposals_acknowledged = acknowledged(|ack| matches!(ack, Ack::Proposed(_)));
     for (call, told) in told {
         findings.calls_that_worked += usize::from(told.worked);
         findings.calls_reported_in_doubt += usize::from(told.in_doubt);
         findings.calls_run_again_safely += usize::from(told.rerun);
         let effects = world.effects.get(call).copied().unwrap_or(0);
-        let acknowledged = world.acknowledged.contains_key(call);
-        let wrong = wrongs(told, effects, acknowledged);
+        findings.calls_verified += usize::from(told.verified);
+        findings.calls_retried += usize::from(told.retried);
+        let wrong = wrongs(told, effects);
         findings.violations.extend(wrong.into_iter().map(|wrong| format!("{call}: {wrong}")));
     }
 }
 
-fn wrongs(told: &Told, effects: u32, acknowledged: bool) -> Vec<String> {
+fn wrongs(told: &Told, effects: u32) -> Vec<String> {
     let mut wrongs = Vec::new();
     if told.outcomes != 1 {
         wrongs.push(format!("{} outcomes", told.outcomes));
@@ -175,11 +236,54 @@ fn wrongs(told: &Told, effects: u32, acknowledged: bool) -> Vec<String> {
     if told.worked && effects == 0 {
         wrongs.push("reported as done, and nothing happened".to_owned());
     }
-    if acknowledged && told.approved == 0 {
-        wrongs.push("an acknowledged approval is lost".to_owned());
-    }
     if told.approved > 1 {
         wrongs.push(format!("approved {} times", told.approved));
     }
     wrongs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> CallId {
+        CallId::from_bits(1)
+    }
+
+    #[test]
+    fn a_run_in_which_hardly_anything_worked_proves_nothing() {
+        assert!(!Findings::default().holds());
+        let enough = Findings {
+            calls: 10,
+            calls_that_worked: 5,
+            approvals_acknowledged: 1,
+            proposals_acknowledged: 1,
+            ..Findings::default()
+        };
+        assert!(enough.holds());
+        assert!(!Findings { calls_that_worked: 4, ..enough }.holds());
+    }
+
+    #[test]
+    fn whatever_was_acknowledged_must_be_there() {
+        let acks = [
+            Ack::Opened(SessionId::from_bits(1)),
+            Ack::Proposed(call()),
+            Ack::Approved(call()),
+            Ack::Settled(call()),
+        ];
+        let acknowledged = acks.iter().map(|ack| (*ack, 1)).collect();
+        let world = World { acknowledged, ..World::default() };
+        assert_eq!(lost(&BTreeSet::new(), &BTreeMap::new(), &world).len(), 4);
+        let told = Told { approved: 1, settled: 1, ..Told::proposed(Recovery::Ask) };
+        let sessions = [SessionId::from_bits(1)].into();
+        assert_eq!(lost(&sessions, &BTreeMap::from([(call(), told)]), &world), [""; 0]);
+    }
+
+    #[test]
+    fn an_unsafe_call_that_took_effect_twice_is_a_violation() {
+        let told = Told { outcomes: 1, starts: 2, worked: true, ..Told::proposed(Recovery::Ask) };
+        assert_eq!(wrongs(&told, 1), [""; 0]);
+        assert_eq!(wrongs(&told, 2), ["2 effects of a call that must not be repeated"]);
+    }
 }

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use haft_core::session::{
-    CallsProposed, Check, Config, Driver as DrivenBy, Input, PolicyFacts, Proposal, Refusal,
-    Resolution, Resolved, Settlement, SoundCall, SuspensionKind,
+    Call, CallsProposed, Check, Config, Driver as DrivenBy, Input, PolicyFacts, Proposal, Refusal,
+    Resolution, Resolved, Settlement, SoundCall, SuspensionKind, Verification, Verified,
 };
-use haft_core::tool::{Definition, Gate, Idempotency, Mutates, Schema, ToolSpec};
+use haft_core::tool::{Definition, Gate, Hook, Idempotency, Mutates, Retry, Schema, ToolSpec};
 use haft_core::{
     Actor, ActorId, Arguments, CallId, CallResult, ErrorClass, Failure, Millis, Output,
     ProviderCallId, ResolutionId, SessionId,
 };
-use haft_runtime::{Clock, Driver, InputError, Job, Observer, Performer, Settings};
+use haft_runtime::{Clock, Driver, InputError, Job, Observer, Performer, Settings, Task};
 use haft_store::{
     ErrorKind, NodeId, Page, Pending, PendingFilter, SessionFilter, SessionStatus, Tenant,
 };
 
-use super::world::{Pen, World};
+use super::world::{Ack, Pen, World};
 use crate::Verdict;
 use crate::audit::sessions;
 use crate::hands;
@@ -52,7 +52,7 @@ pub(super) const LEASE_TTL: Duration = Duration::from_millis(1500);
 
 /// How long a careful person waits before believing that something did not happen: a process
 /// that is frozen may yet do it.
-const PATIENCE: Millis = Millis(4_000);
+const PATIENCE: Millis = Millis(5_000);
 
 pub(super) fn place(directory: &Path, database_url: Option<&String>) -> Place {
     Place { data: directory.join("store"), database_url: database_url.cloned() }
@@ -81,21 +81,38 @@ struct Life {
     tenant: Tenant,
 }
 
-/// An unsafe one that asks, an unsafe one that does not, a keyed one, and one that only looks.
+/// An unsafe one that asks, an unsafe one that does not, a slow one of these, one that can say
+/// afterwards whether it happened, a keyed one that fails at first, and one that only looks.
 struct Tools {
     charge: ToolSpec,
     mail: ToolSpec,
+    dig: ToolSpec,
+    ship: ToolSpec,
     book: ToolSpec,
     look: ToolSpec,
 }
+
+/// The tool that takes long enough to be killed, or frozen, in its middle.
+const DIG: &str = "dig";
+
+/// How long it takes, half of it before its effect.
+const DIGGING: Duration = Duration::from_millis(60);
+
+/// The tool whose first attempt fails.
+const BOOK: &str = "book";
 
 impl Tools {
     fn new() -> anyhow::Result<Self> {
         Ok(Self {
             charge: tool("charge", Mutates::Irreversible, |d| d.gate = Gate::Ask)?,
             mail: tool("mail", Mutates::Irreversible, |_| {})?,
-            book: tool("book", Mutates::Bounded, |d| {
+            dig: tool(DIG, Mutates::Irreversible, |_| {})?,
+            ship: tool("ship", Mutates::Irreversible, |d| {
+                d.hooks.insert(Hook::Verify);
+            })?,
+            book: tool(BOOK, Mutates::Bounded, |d| {
                 d.facets.idempotency = Some(Idempotency::Keyed);
+                d.retry = Retry { max_attempts: 5, backoff: Millis(10), ..Retry::default() };
             })?,
             look: tool("look", Mutates::None, |_| {})?,
         })
@@ -125,13 +142,15 @@ impl Life {
         settings.sweep_every = Duration::from_millis(20);
         settings.lease_ttl = LEASE_TTL;
         settings.observer = args.die_at.map_or_else(Observer::default, die_at);
-        let driver = Driver::start(store, Arc::new(Hands(Arc::clone(&pen))), &settings);
+        let patience = if args.nodes > 1 { PATIENCE } else { Millis(0) };
+        let hands = Hands::new(Arc::clone(&pen), &args.directory, patience);
+        let driver = Driver::start(store, Arc::new(hands), &settings);
         Ok(Self {
             driver,
             directory: args.directory.clone(),
             pen,
             tools: Tools::new()?,
-            patience: if args.nodes > 1 { PATIENCE } else { Millis(0) },
+            patience,
             person: Actor::user(ActorId::new("torturer")?),
             tenant: Tenant::new("torture")?,
         })
@@ -148,12 +167,16 @@ impl Life {
             let config = Config { driver: DrivenBy::Caller, ..Config::default() };
             let opened = self.driver.open(self.tenant.clone(), config, self.person.clone()).await;
             let Some(session) = left_to_others(opened)? else { continue };
-            let Tools { charge, mail, book, look } = &self.tools;
-            let calls = [mail, charge, book, look, charge];
+            self.pen.acknowledged([Ack::Opened(session)])?;
+            let Tools { charge, mail, dig, ship, book, look } = &self.tools;
+            let calls = [mail, charge, book, look, charge, dig, ship];
             let calls = calls.into_iter().map(|tool| self.proposal(tool));
-            let calls = calls.collect::<anyhow::Result<_>>()?;
+            let calls = calls.collect::<anyhow::Result<Vec<_>>>()?;
+            let acks: Vec<_> = calls.iter().map(|call| Ack::Proposed(call.id)).collect();
             let proposed = Input::CallsProposed(CallsProposed { calls });
-            left_to_others(self.driver.input(session, proposed).await)?;
+            if left_to_others(self.driver.input(session, proposed).await)?.is_some() {
+                self.pen.acknowledged(acks)?;
+            }
         }
     }
 
@@ -234,10 +257,13 @@ impl Life {
             policy: PolicyFacts::default(),
         };
         let reply = left_to_others(self.driver.resolve(pending.session, resolved).await)?;
-        if reply.is_some() && pending.kind == SuspensionKind::Approval {
-            self.pen.acknowledged(pending.call).context("writing down an acknowledgement")?;
-        }
-        Ok(())
+        let ack = match pending.kind {
+            SuspensionKind::Settlement => Ack::Settled(pending.call),
+            SuspensionKind::Approval | SuspensionKind::Elicitation | SuspensionKind::ClientExec => {
+                Ack::Approved(pending.call)
+            }
+        };
+        if reply.is_some() { self.pen.acknowledged([ack]) } else { Ok(()) }
     }
 }
 
@@ -249,7 +275,8 @@ fn left_to_others<T>(done: Result<T, InputError>) -> anyhow::Result<Option<T>> {
             InputError::Refused(Refusal::Stale(_))
             | InputError::OwnedElsewhere { .. }
             | InputError::LeaseLapsed
-            | InputError::Overloaded,
+            | InputError::Overloaded
+            | InputError::StoreAway(_),
         ) => Ok(None),
         Err(InputError::Store(error)) if is_passing(&error) => Ok(None),
         Err(error) => Err(error.into()),
@@ -272,13 +299,55 @@ fn die_at(nth: u32) -> Observer {
 }
 
 /// Hands that write each effect to the world.
-struct Hands(Arc<Pen>);
+pub(super) struct Hands {
+    pen: Arc<Pen>,
+    directory: PathBuf,
+    patience: Millis,
+}
+
+impl Hands {
+    pub(super) fn new(pen: Arc<Pen>, directory: &Path, patience: Millis) -> Self {
+        Self { pen, directory: directory.to_owned(), patience }
+    }
+
+    fn execute(&self, call: &Call) -> CallResult {
+        if call.contract.tool.as_str() == BOOK && call.attempts == 1 {
+            return CallResult::Err(Failure::new(ErrorClass::Upstream, "busy; try again"));
+        }
+        match self.pen.effect(call.id) {
+            Ok(()) => CallResult::Ok(Output::of_text("done")),
+            Err(error) => CallResult::Err(Failure::new(ErrorClass::ToolError, error.to_string())),
+        }
+    }
+
+    /// Looks at the world, as a careful tool does: a process that is frozen may yet do it.
+    async fn verify(&self, call: &Call) -> Verification {
+        let happened = || World::read(&self.directory).map(|w| w.effects.contains_key(&call.id));
+        if let Ok(false) = happened() {
+            tokio::time::sleep(self.patience.into()).await;
+        }
+        match happened() {
+            Ok(true) => Verification::Applied(Output::of_text("done")),
+            Ok(false) => Verification::Absent,
+            Err(_) => Verification::Unknown,
+        }
+    }
+}
 
 impl Performer for Hands {
     async fn perform(&self, job: Job) -> Input {
-        hands::perform(job.task, |call| match self.0.effect(call.id) {
-            Ok(()) => CallResult::Ok(Output::of_text("done")),
-            Err(error) => CallResult::Err(Failure::new(ErrorClass::ToolError, error.to_string())),
-        })
+        match job.task {
+            Task::Verify { call, attempt } => {
+                let verdict = self.verify(&call).await;
+                Input::Verified(Verified { call: call.id, attempt, verdict })
+            }
+            Task::Execute { ref call, .. } if call.contract.tool.as_str() == DIG => {
+                tokio::time::sleep(DIGGING / 2).await;
+                let dug = hands::perform(job.task, |call| self.execute(call));
+                tokio::time::sleep(DIGGING / 2).await;
+                dug
+            }
+            task => hands::perform(task, |call| self.execute(call)),
+        }
     }
 }

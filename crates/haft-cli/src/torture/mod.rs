@@ -5,6 +5,7 @@
 //! process itself: it approves what waits, and settles what is in doubt after looking at the
 //! world, as a careful person would. What it was acknowledged it writes down before going on.
 
+mod duel;
 mod judge;
 mod life;
 mod world;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 
+pub(crate) use duel::{DuelArgs, duel};
 pub(crate) use life::{LifeArgs, live};
 
 use crate::Verdict;
@@ -123,12 +125,27 @@ fn side_by_side(
     dice: &mut Dice,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let born = |_| spawn(args, directory, Death::After(Duration::MAX));
-    let mut nodes = Nodes((0..args.nodes).map(born).collect::<anyhow::Result<_>>()?);
+    let born = |dice: &mut Dice, n_born: u32| {
+        // Every third one dies by itself, at a boundary, while the others go on.
+        let death = match n_born % 3 {
+            2 => Death::AtBoundary(10 + dice.below(200)),
+            _ => Death::After(Duration::MAX),
+        };
+        spawn(args, directory, death)
+    };
+    let mut nodes = Nodes(Vec::new());
+    for n_born in 0..args.nodes {
+        nodes.0.push(born(dice, n_born)?);
+    }
     for n_round in 0..args.kills {
         std::thread::sleep(Duration::from_millis(u64::from(60 + dice.below(240))));
-        let chosen = dice.below(args.nodes) as usize;
-        let node = &mut nodes.0[chosen];
+        for node in &mut nodes.0 {
+            if has_died(node)? {
+                report.kills_at_boundaries += 1;
+                *node = born(dice, n_round)?;
+            }
+        }
+        let node = &mut nodes.0[dice.below(args.nodes) as usize];
         if n_round % FREEZE_EVERY == FREEZE_EVERY - 1 {
             signal(node, "STOP")?;
             std::thread::sleep(life::LEASE_TTL + Duration::from_millis(700));
@@ -138,9 +155,20 @@ fn side_by_side(
         }
         kill(node)?;
         report.kills_at_random += 1;
-        *node = spawn(args, directory, Death::After(Duration::MAX))?;
+        *node = born(dice, n_round)?;
     }
     nodes.0.iter_mut().try_for_each(kill)
+}
+
+/// Returns whether a process has died at its boundary.
+fn has_died(node: &mut Child) -> anyhow::Result<bool> {
+    match node.try_wait().context("looking at a process")? {
+        None => Ok(false),
+        Some(status) => match status.code() {
+            None => Ok(true),
+            Some(code) => anyhow::bail!("a process ended by itself with exit code {code}"),
+        },
+    }
 }
 
 /// The processes at work; none outlives this one, whatever goes wrong.

@@ -2,13 +2,15 @@
 //! is on disk before anything goes on.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
-use haft_core::CallId;
+use haft_core::{CallId, SessionId};
 
 const EFFECTS: &str = "effects.log";
 const ACKS: &str = "acknowledged.log";
@@ -18,8 +20,43 @@ const ACKS: &str = "acknowledged.log";
 pub(super) struct World {
     /// How often each call took effect.
     pub(super) effects: BTreeMap<CallId, u32>,
-    /// How often each call's approval was acknowledged.
-    pub(super) acknowledged: BTreeMap<CallId, u32>,
+    /// How often each thing was acknowledged.
+    pub(super) acknowledged: BTreeMap<Ack, u32>,
+}
+
+/// Something that was acknowledged, so that it must never be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ack {
+    Opened(SessionId),
+    Proposed(CallId),
+    Approved(CallId),
+    Settled(CallId),
+}
+
+impl fmt::Display for Ack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opened(session) => write!(f, "opened {session}"),
+            Self::Proposed(call) => write!(f, "proposed {call}"),
+            Self::Approved(call) => write!(f, "approved {call}"),
+            Self::Settled(call) => write!(f, "settled {call}"),
+        }
+    }
+}
+
+impl FromStr for Ack {
+    type Err = anyhow::Error;
+
+    fn from_str(line: &str) -> anyhow::Result<Self> {
+        let (what, id) = line.split_once(' ').context("expected a word and an id")?;
+        Ok(match what {
+            "opened" => Self::Opened(id.parse()?),
+            "proposed" => Self::Proposed(id.parse()?),
+            "approved" => Self::Approved(id.parse()?),
+            "settled" => Self::Settled(id.parse()?),
+            other => anyhow::bail!("`{other}` is nothing that is acknowledged"),
+        })
+    }
 }
 
 impl World {
@@ -31,7 +68,9 @@ impl World {
     }
 }
 
-fn count(path: &Path) -> anyhow::Result<BTreeMap<CallId, u32>> {
+fn count<T: FromStr<Err: Into<anyhow::Error>> + Ord>(
+    path: &Path,
+) -> anyhow::Result<BTreeMap<T, u32>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -40,7 +79,7 @@ fn count(path: &Path) -> anyhow::Result<BTreeMap<CallId, u32>> {
     let mut counts = BTreeMap::new();
     // A line without its end was being written when the process died: it did not happen.
     for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
-        *counts.entry(line.parse()?).or_default() += 1;
+        *counts.entry(line.parse().map_err(Into::into)?).or_default() += 1;
     }
     Ok(counts)
 }
@@ -63,16 +102,17 @@ impl Pen {
     }
 
     pub(super) fn effect(&self, call: CallId) -> std::io::Result<()> {
-        write(&self.effects, call)
+        write(&self.effects, &format!("{call}\n"))
     }
 
-    pub(super) fn acknowledged(&self, call: CallId) -> std::io::Result<()> {
-        write(&self.acks, call)
+    pub(super) fn acknowledged(&self, acks: impl IntoIterator<Item = Ack>) -> anyhow::Result<()> {
+        let lines: String = acks.into_iter().map(|ack| format!("{ack}\n")).collect();
+        write(&self.acks, &lines).context("writing down an acknowledgement")
     }
 }
 
-fn write(file: &Mutex<File>, call: CallId) -> std::io::Result<()> {
+fn write(file: &Mutex<File>, lines: &str) -> std::io::Result<()> {
     let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-    file.write_all(format!("{call}\n").as_bytes())?;
+    file.write_all(lines.as_bytes())?;
     file.sync_data()
 }

@@ -5,4 +5,5 @@
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
+mod duel;
 mod torture;

@@ -70,6 +70,10 @@ fn d13_nodes_that_are_killed_or_frozen_are_taken_over_and_fenced() {
     let args = ["--nodes", "3", "--kills", "20", "--database-url", &url];
     let report = torture(&args);
     assert!(number(&report, "/freezes") >= 2);
+    assert!(
+        number(&report, "/kills_at_boundaries") > 0,
+        "some die at a boundary beside the others"
+    );
 }
 
 #[test]

@@ -68,8 +68,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns whether anyone may record it, or only the process that owns the session: what
-    /// reports on that process's own doings is nobody else's to say.
+    /// Returns whether anyone may record it at any time, or only the process that owns the session:
+    /// what reports on that process's own doings is nobody else's to say.
     pub fn is_for_anyone(&self) -> bool {
         match self {
             Self::MessageArrived(_)

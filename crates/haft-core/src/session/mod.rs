@@ -20,7 +20,7 @@ mod suspension;
 
 pub use admission::{Basis, Permit, RejectReason, Rejection};
 pub use config::{Config, Driver, Limits, MessageRule};
-pub use decide::{accept, decide};
+pub use decide::{accept, decide, note};
 pub use effect::{Decision, Effect, Reply};
 pub use event::{
     Event, InterruptCause, Narrowed, RecoveryPlan, Seen, StartCause, TurnEnding, VerifyFinding,

@@ -6,7 +6,7 @@ use haft_core::session::{
     Refusal, Resolution, Returned, Settlement, Stale, SuspendReason, SuspensionKind, ToolChange,
     ToolChanged, Verification, Verified,
 };
-use haft_core::tool::{Hook, Idempotency, InterruptBehavior, ToolSpec};
+use haft_core::tool::{Concurrency, Hook, Idempotency, InterruptBehavior, ToolSpec};
 use haft_core::{CallId, CallResult, Digest, ErrorClass, Output};
 use serde_json::json;
 
@@ -268,4 +268,53 @@ fn a_log_that_starts_other_arguments_than_were_permitted_is_refused() {
         state = haft_core::session::evolve(state, entry.at, &event).unwrap();
     }
     panic!("call {call} never started");
+}
+
+fn report(call: CallId, attempt: u32, text: &str) -> Input {
+    let report = AttemptReport::Returned(Returned::from(ok(text)));
+    Input::AttemptEnded(AttemptEnded { call, attempt, report })
+}
+
+// A process that was fenced and not dead: what it did is known, and nobody need decide it.
+#[test]
+fn the_late_word_of_a_fenced_process_settles_the_doubt_on_any_node() {
+    let mut world = World::caller();
+    let call = world.propose(&email(), &json!({}));
+    let early = world.input_elsewhere(report(call, 1, "sent"));
+    assert_eq!(early, Err(Refusal::NeedsOwner), "while it runs, its owner speaks for it");
+    world.crash();
+    world.input_elsewhere(report(call, 1, "sent")).unwrap();
+    let outcome = world.outcome(call).unwrap();
+    assert_eq!((outcome.result, outcome.attempt), (ok("sent"), 1));
+    let settled = world.resolve(call, Resolution::Settle(Settlement::RunAgain));
+    assert!(matches!(settled, Err(Refusal::Stale(_))), "{settled:?}");
+}
+
+#[test]
+fn the_late_word_is_not_heard_once_the_call_runs_again_or_is_settled() {
+    let mut world = World::caller();
+    let call = world.propose(&email(), &json!({}));
+    world.crash();
+    world.resolve(call, Resolution::Settle(Settlement::RunAgain)).unwrap();
+    assert_eq!(world.input_elsewhere(report(call, 1, "late")), Err(Refusal::NeedsOwner));
+    world.crash();
+    let other = world.input_elsewhere(report(call, 1, "late"));
+    assert_eq!(other, Err(Refusal::Stale(Stale::OtherAttempt)), "it is about the second attempt");
+    world.resolve(call, Resolution::Settle(Settlement::Happened { output: None })).unwrap();
+    assert!(world.input_elsewhere(report(call, 2, "late")).is_err());
+}
+
+// A node that is about to go records what happened and leaves what follows to the next one.
+#[test]
+fn a_leaving_owner_records_and_starts_nothing() {
+    let mut world = World::caller();
+    let first = world
+        .propose(&mutating("do_alone", |d| d.concurrency = Concurrency::Exclusive), &json!({}));
+    let second = world.propose(&email(), &json!({}));
+    world.is_leaving = true;
+    world.returns(first, ok("done")).unwrap();
+    assert!(world.outcome(first).is_some());
+    assert_eq!(world.executions(second), 0);
+    world.crash();
+    assert_eq!(world.executions(second), 1, "the next owner goes on from there");
 }

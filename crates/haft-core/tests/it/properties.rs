@@ -46,6 +46,10 @@ pub(crate) enum Step {
     Wake,
     Wait(u64),
     Crash,
+    /// A process that was believed dead reports, about its latest attempt or an earlier one.
+    LateReport(usize, u32),
+    /// The owner starts nothing any more, until another takes over.
+    Leave,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +73,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         2 => (pick.clone(), 0..3u8).prop_map(|(p, verdict)| Step::Verify(p, verdict)),
         3 => pick.clone().prop_map(Step::Preview),
         1 => (pick.clone(), 0..3u8).prop_map(|(p, change)| Step::ToolChanges(p, change)),
-        1 => pick.prop_map(Step::CancelCall),
+        1 => pick.clone().prop_map(Step::CancelCall),
         1 => Just(Step::Interrupt),
         1 => (0..4u8).prop_map(Step::Reconfigure),
         1 => (0..TOOLS).prop_map(Step::Grant),
@@ -78,7 +82,13 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Wake),
         2 => (0..400_000u64).prop_map(Step::Wait),
         3 => Just(Step::Crash),
+        2 => (pick, 0..2u32).prop_map(|(p, ago)| Step::LateReport(p, ago)),
     ]
+}
+
+/// As [`step`], and the owner may be about to go.
+fn step_or_leave() -> impl Strategy<Value = Step> {
+    prop_oneof![20 => step(), 1 => Just(Step::Leave)]
 }
 
 const TOOLS: usize = 12;
@@ -132,16 +142,17 @@ pub(crate) fn perform(world: &mut World, step: &Step) {
         Step::Say => world.say("hello").err(),
         Step::Propose(picks) => propose(world, picks),
         Step::Return(pick, how) => {
-            let call = call(world, *pick);
-            let attempt = attempts(world, call);
             let report = AttemptReport::Returned(result(*how).into());
-            world.input(Input::AttemptEnded(AttemptEnded { call, attempt, report })).err()
+            world.input(ended(world, *pick, 0, report)).err()
         }
         Step::WorldMoves(pick) => {
-            let call = call(world, *pick);
-            let attempt = attempts(world, call);
             let report = AttemptReport::WorldMoved { preview: preview() };
-            world.input(Input::AttemptEnded(AttemptEnded { call, attempt, report })).err()
+            world.input(ended(world, *pick, 0, report)).err()
+        }
+        Step::LateReport(pick, ago) => {
+            let attempt = attempts(world, call(world, *pick)).saturating_sub(*ago);
+            let report = AttemptReport::Returned(late(attempt).into());
+            world.input_elsewhere(ended(world, *pick, *ago, report)).err()
         }
         Step::Resolve(pick, how, place) => {
             let call = call(world, *pick);
@@ -163,8 +174,7 @@ pub(crate) fn perform(world: &mut World, step: &Step) {
             world.input(Input::ClientGone(ClientGone { call, round })).err()
         }
         Step::Retry(pick) => {
-            let call = call(world, *pick);
-            world.input(Input::RetryDue(RetryDue { call })).err()
+            world.input(Input::RetryDue(RetryDue { call: call(world, *pick) })).err()
         }
         Step::Verify(pick, verdict) => {
             let call = call(world, *pick);
@@ -231,6 +241,10 @@ fn perform_on_session(world: &mut World, step: &Step) -> Option<Refusal> {
             world.crash();
             None
         }
+        Step::Leave => {
+            world.is_leaving = true;
+            None
+        }
         _ => unreachable!("performed above"),
     }
 }
@@ -268,12 +282,24 @@ pub(crate) fn pick_call(world: &World, pick: usize) -> CallId {
     }
 }
 
+/// What became of a call's latest attempt, or of one so many before it.
+fn ended(world: &World, pick: usize, ago: u32, report: AttemptReport) -> Input {
+    let call = pick_call(world, pick);
+    let attempt = attempts(world, call).saturating_sub(ago);
+    Input::AttemptEnded(AttemptEnded { call, attempt, report })
+}
+
 fn attempts(world: &World, call: CallId) -> u32 {
     world.open().call(call).map_or(1, |call| call.attempts)
 }
 
 fn rounds(world: &World, call: CallId) -> u32 {
     world.open().call(call).map_or(1, |call| call.rounds)
+}
+
+/// What a late process says, and of which attempt.
+fn late(attempt: u32) -> CallResult {
+    ok(&format!("late word of attempt {attempt}"))
 }
 
 fn result(how: u8) -> CallResult {
@@ -330,6 +356,7 @@ fn tool_change(world: &World, call: CallId, change: u8) -> ToolChange {
 
 /// Ends the session and lets everything that still runs report.
 fn drain(world: &mut World) {
+    world.is_leaving = false;
     world.input(Input::Ended(Ended { by: ann(), note: None })).unwrap();
     for _ in 0..100 {
         let State::Open(open) = &world.state else { return };
@@ -396,6 +423,8 @@ pub(crate) fn check_log(world: &World) {
             }
             Event::CallFinished { outcome } => {
                 assert!(ended.insert(outcome.call), "two outcomes for {}", outcome.call);
+                let is_late = (0..outcome.attempt).any(|earlier| outcome.result == late(earlier));
+                assert!(!is_late, "what an earlier attempt said is no outcome of a later one");
             }
             _ => {}
         }
@@ -440,7 +469,7 @@ proptest! {
     #[test]
     fn the_invariants_hold_whatever_happens(
         config in config(),
-        steps in prop::collection::vec(step(), 1..60),
+        steps in prop::collection::vec(step_or_leave(), 1..60),
     ) {
         let mut world = World::with(config);
         for step in &steps {

@@ -10,7 +10,7 @@ use haft_core::session::{
     Activity, AttemptEnded, AttemptReport, CallsProposed, Check, Config, Decision, Driver, Effect,
     Event, Expired, Input, Interrupted, MessageArrived, ModelAnswered, Open, Opened, Phase,
     PolicyFacts, Proposal, Refusal, Reply, Resolution, Resolved, Returned, SoundCall, State,
-    accept, decide,
+    accept, decide, note,
 };
 use haft_core::tool::{Definition, Executor, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) log: Vec<Entry>,
     /// What the driver has been told to do and has not done.
     pub(crate) effects: Vec<Effect>,
+    /// Whether the owner is about to go and starts nothing any more.
+    pub(crate) is_leaving: bool,
     /// The state as the stored events give it, kept beside the live one.
     folded: State,
     head: Head,
@@ -57,6 +59,7 @@ impl World {
             now: Timestamp::from_ms(1_000_000),
             log: Vec::new(),
             effects: Vec::new(),
+            is_leaving: false,
             folded: State::Unopened,
             head: Head::EMPTY,
             next_id: 1,
@@ -66,7 +69,12 @@ impl World {
 
     /// Feeds one input, as the owner does: decide, append, answer, effects.
     pub(crate) fn input(&mut self, input: Input) -> Result<Reply, Refusal> {
-        let decision = decide(&self.state, self.now, input)?;
+        if !self.is_leaving {
+            return decide(&self.state, self.now, input).map(|decision| self.commit(decision));
+        }
+        let decision = note(&self.state, self.now, input)?;
+        let begins = |effect: &Effect| matches!(effect, Effect::Execute { .. });
+        assert!(!decision.effects.iter().any(begins), "a node that is leaving runs a tool");
         Ok(self.commit(decision))
     }
 
@@ -94,6 +102,7 @@ impl World {
     /// The process dies with all it was doing, and another takes over.
     pub(crate) fn crash(&mut self) {
         self.effects.clear();
+        self.is_leaving = false;
         self.state = replay(State::Unopened, &self.log).unwrap();
         self.input(Input::Revived).unwrap();
     }

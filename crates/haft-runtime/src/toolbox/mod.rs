@@ -9,6 +9,7 @@
 
 mod admission;
 mod bounds;
+mod drift;
 mod execution;
 mod middleware;
 mod policy;
@@ -19,7 +20,7 @@ mod sealing;
 use std::fmt;
 use std::sync::Arc;
 
-use haft_core::session::{AttemptEnded, Input, Previewed, Returned, Verified};
+use haft_core::session::{AttemptEnded, Call, Input, Previewed, Returned, ToolChange, Verified};
 use haft_core::tool::Redaction;
 use haft_core::{Arguments, SessionId, Timestamp};
 use haft_store::Store;
@@ -144,6 +145,10 @@ impl Toolbox {
 }
 
 impl Performer for Toolbox {
+    fn tool_change(&self, call: &Call) -> Option<ToolChange> {
+        self.change(call)
+    }
+
     async fn perform(&self, job: Job) -> Input {
         let Job { session, opened_by, turn, task, stop } = job;
         let run = |attempt| execution::Run { session, opened_by, turn, attempt, stop };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,9 +30,26 @@ pub(crate) struct Hands {
 #[derive(Default)]
 pub(crate) struct World {
     effects: Mutex<BTreeMap<CallId, u32>>,
+    is_open: AtomicBool,
 }
 
 impl World {
+    /// Lets every tool go on that waits in its middle.
+    pub(crate) fn open(&self) {
+        self.is_open.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets none go on any more.
+    pub(crate) fn shut(&self) {
+        self.is_open.store(false, Ordering::SeqCst);
+    }
+
+    async fn opened(&self) {
+        while !self.is_open.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     pub(crate) fn effects(&self, call: CallId) -> u32 {
         self.effects.lock().unwrap().get(&call).copied().unwrap_or(0)
     }
@@ -70,10 +88,13 @@ impl Performer for Hands {
                 match call.contract.tool.as_str() {
                     name if name.starts_with("hang") => std::future::pending::<()>().await,
                     name if name.starts_with("stoppable") => job.stop.cancelled().await,
+                    name if name.starts_with("obliging") => job.stop.cancelled().await,
+                    name if name.starts_with("waiting") => self.world.opened().await,
                     name if name.starts_with("panic") => panic!("a bug in a tool"),
                     _ => {}
                 }
-                let result = match job.stop.is_cancelled() {
+                let stopped = call.contract.tool.as_str().starts_with("stoppable");
+                let result = match stopped {
                     true => CallResult::Err(haft_core::Failure::new(
                         haft_core::ErrorClass::Cancelled,
                         "stopped as asked",
@@ -108,6 +129,22 @@ impl Node {
         let hands = Arc::new(Hands { world: Arc::clone(world) });
         let driver = Driver::start(store, hands, &settings);
         Self { driver, world: Arc::clone(world), clock: clock.clone() }
+    }
+
+    /// Starts a node with settings of its own.
+    pub(crate) fn with(
+        store: Store,
+        world: &Arc<World>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let clock = ManualClock::at(Timestamp::from_ms(1_000_000));
+        let mut settings = Settings::new(NodeId::new("node-1").unwrap());
+        settings.clock = Clock::Manual(clock.clone());
+        settings.stop_grace = Duration::from_millis(200);
+        settings.sweep_every = Duration::from_millis(5);
+        change(&mut settings);
+        let hands = Arc::new(Hands { world: Arc::clone(world) });
+        Self { driver: Driver::start(store, hands, &settings), world: Arc::clone(world), clock }
     }
 
     pub(crate) fn fresh(directory: &Path) -> Self {
@@ -165,6 +202,11 @@ impl Node {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+
+    /// Looks until a call has begun.
+    pub(crate) async fn begun(&self, call: CallId) {
+        self.eventually(|| async { (self.world.effects(call) > 0).then_some(()) }).await;
     }
 
     pub(crate) async fn at_rest(&self) {

@@ -348,3 +348,51 @@ async fn what_did_nothing_or_has_no_undo_is_not_taken_back() {
     let waits = haft.undo(session, waits.unwrap(), user("ann")).await.unwrap_err();
     assert!(matches!(waits, UndoError::NothingDone), "{waits}");
 }
+
+/// A call that waits for a yes in one life, and the answer to it in the next.
+fn after_a_change(next: HaftBuilder) -> Answer {
+    let (place, effects) = (TestPlace::new(), Effects::default());
+    let (session, call) =
+        place.live(builder().tool(echo(&effects, "charge", asks)), async |node: TestNode| {
+            let session = node.session().await;
+            let call = node.haft().propose(session, "charge", object(json!({"n": 1}))).await;
+            let call = call.unwrap();
+            node.haft().wait(session, call).await.unwrap();
+            (session, call)
+        });
+    place.advance(Millis::from_secs(60));
+    place.live(next, async move |node: TestNode| {
+        node.haft().driver().wake(session);
+        eventually(|| async {
+            match node.haft().answer(session, call).await.unwrap() {
+                Some(Answer::Waiting(waiting)) if waiting.round == 1 => None,
+                answer => answer,
+            }
+        })
+        .await
+    })
+}
+
+// A tool that changed or went away while its call waited: the approver is asked again, or the
+// call is closed with a reason.
+#[test]
+fn a_tool_that_changed_meanwhile_is_asked_about_again() {
+    let narrower = |definition: &mut Definition| {
+        asks(definition);
+        definition.input_schema =
+            schema(&json!({"type": "object", "properties": {"n": {"type": "number"}}}));
+    };
+    let again = after_a_change(builder().tool(echo(&Effects::default(), "charge", narrower)));
+    let Answer::Waiting(again) = again else { panic!("{again:?}") };
+    assert_eq!(again.reason, haft_core::session::SuspendReason::Redefined);
+    let misfit = |definition: &mut Definition| {
+        asks(definition);
+        definition.input_schema =
+            schema(&json!({"type": "object", "properties": {"n": {"type": "string"}}}));
+    };
+    let closed =
+        failure(after_a_change(builder().tool(echo(&Effects::default(), "charge", misfit))));
+    assert!(closed.message.contains("/n"), "{closed:?}");
+    let gone = failure(after_a_change(builder().tool(echo(&Effects::default(), "other", asks))));
+    assert!(gone.message.contains("charge") || gone.message.contains("gone"), "{gone:?}");
+}

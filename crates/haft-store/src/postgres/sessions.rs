@@ -120,17 +120,18 @@ impl Postgres {
              RETURNING epoch"
         );
         let key = id(session.bits());
-        let taken = self.query(sql, &[&given(now), &key, &node.as_str()]).await?;
-        if let Some(row) = taken.first() {
-            return Ok(Lease { session, node, epoch: unsigned(column(row, 0)?)? });
-        }
-        let rows = self.query("SELECT owner FROM sessions WHERE id = $1", &[&key]).await?;
-        let owner = rows.first().map(column_owner).transpose()?.flatten();
-        match owner {
-            Some(owner) => Err(AcquireError::Held { owner }),
-            None if rows.is_empty() => Err(AcquireError::UnknownSession),
-            // Given back between the two statements: the next try will find it free.
-            None => Err(AcquireError::Held { owner: node }),
+        loop {
+            let taken = self.query(sql, &[&given(now), &key, &node.as_str()]).await?;
+            if let Some(row) = taken.first() {
+                return Ok(Lease { session, node, epoch: unsigned(column(row, 0)?)? });
+            }
+            let rows = self.query("SELECT owner FROM sessions WHERE id = $1", &[&key]).await?;
+            let row = rows.first().ok_or(AcquireError::UnknownSession)?;
+            match column_owner(row)? {
+                Some(owner) if owner != node => return Err(AcquireError::Held { owner }),
+                // It was given back between the two statements, so that the next try finds it free.
+                Some(_) | None => {}
+            }
         }
     }
 

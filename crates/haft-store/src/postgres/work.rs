@@ -23,7 +23,9 @@ const CLAIM_WAITS: &str = with_clock!(
 
 const CLAIM_TIMERS: &str = with_clock!(
     ", picked AS (
-       SELECT session, call FROM timers, clock WHERE due_at <= now AND claimed_until <= now
+       SELECT session, call FROM timers JOIN sessions ON id = session CROSS JOIN clock
+       WHERE due_at <= now AND claimed_until <= now AND (owner IS NULL OR owner = $4 OR NOT EXISTS (
+         SELECT 1 FROM nodes WHERE node = owner AND lease_until > now))
        ORDER BY due_at LIMIT $3 FOR UPDATE OF timers SKIP LOCKED)
      UPDATE timers SET claimed_until = now + $2 FROM picked, clock
      WHERE timers.session = picked.session AND timers.call = picked.call
@@ -77,6 +79,7 @@ impl Postgres {
 
     pub(crate) async fn claim_due(
         &self,
+        node: NodeId,
         now: Moment,
         hold: Millis,
         limit: u32,
@@ -85,7 +88,8 @@ impl Postgres {
         let mut rows = self.query(CLAIM_WAITS, &[&now, &hold, &i64::from(limit)]).await?;
         let left = i64::from(limit) - number(rows.len() as u64);
         if left > 0 {
-            rows.extend(self.query(CLAIM_TIMERS, &[&now, &hold, &left]).await?);
+            let values: super::Values<'_> = &[&now, &hold, &left, &node.as_str()];
+            rows.extend(self.query(CLAIM_TIMERS, values).await?);
         }
         let mut found = rows.iter().map(due).collect::<Result<Vec<_>, _>>()?;
         found.sort_by_key(|due| due.due_at);

@@ -17,7 +17,9 @@ const DUE: &str = "
     SELECT session, call, round, expires_at AS due_at FROM waits
     WHERE expires_at <= ?1 AND claimed_until <= ?1
     UNION ALL
-    SELECT session, call, NULL, due_at FROM timers WHERE due_at <= ?1 AND claimed_until <= ?1
+    SELECT session, call, NULL, due_at FROM timers JOIN sessions ON id = session
+    WHERE due_at <= ?1 AND claimed_until <= ?1 AND (owner IS NULL OR owner = ?3 OR NOT EXISTS (
+      SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?1))
     ORDER BY due_at LIMIT ?2";
 
 const WAKES: &str = "
@@ -47,17 +49,19 @@ impl Sqlite {
 
     pub(crate) async fn claim_due(
         &self,
+        node: NodeId,
         now: Moment,
         hold: Millis,
         limit: u32,
     ) -> Result<Vec<Due>, Error> {
         let now = time(now);
         // Most looks find nothing and cost no commit.
-        if self.read(move |connection| due(connection, now, 1)).await?.is_empty() {
+        let looker = node.clone();
+        if self.read(move |connection| due(connection, &looker, now, 1)).await?.is_empty() {
             return Ok(Vec::new());
         }
         let claim = move |connection: &Connection| {
-            let found = due(connection, now, limit)?;
+            let found = due(connection, &node, now, limit)?;
             for due in &found {
                 let sql = match due.work {
                     DueWork::Expiry { .. } => {
@@ -124,9 +128,14 @@ fn id(row: &Row<'_>, at: usize) -> Result<u128, Fault> {
     Ok(id_bits(row.get_ref(at)?.as_blob().map_err(Error::corrupt)?)?)
 }
 
-fn due(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Due>, Fault> {
+fn due(
+    connection: &Connection,
+    node: &NodeId,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<Due>, Fault> {
     let mut statement = connection.prepare_cached(DUE)?;
-    let mut rows = statement.query(params![now.ms(), limit])?;
+    let mut rows = statement.query(params![now.ms(), limit, node.as_str()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let work = match row.get::<_, Option<i64>>(2)? {

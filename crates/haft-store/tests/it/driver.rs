@@ -7,7 +7,7 @@ use haft_core::journal::Head;
 use haft_core::session::{
     AttemptEnded, AttemptReport, Call, CallsProposed, Check, Config, Driver as DrivenBy, Event,
     Expired, Input, Opened, PolicyFacts, Proposal, Refusal, Resolution, Resolved, Returned,
-    SoundCall, State, accept, decide,
+    Settlement, SoundCall, State, accept, decide,
 };
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
@@ -161,6 +161,10 @@ pub(crate) fn approval(call: CallId, by: Actor) -> Input {
 
 pub(crate) fn denial(call: CallId, by: Actor) -> Input {
     resolution_of(call, by, Resolution::Deny { note: None })
+}
+
+pub(crate) fn happened(call: CallId, by: Actor) -> Input {
+    resolution_of(call, by, Resolution::Settle(Settlement::Happened { output: None }))
 }
 
 fn resolution_of(call: CallId, by: Actor, resolution: Resolution) -> Input {

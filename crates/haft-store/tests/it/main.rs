@@ -12,6 +12,8 @@ mod journal;
 mod lists;
 mod outage;
 mod ownership;
+mod power_loss;
 mod races;
 mod sqlite_files;
+mod upgrade;
 mod work;

@@ -103,3 +103,32 @@ fn s4_22_a_resolution_lands_beside_the_owner_who_then_goes_on() {
         assert_eq!(elsewhere.load(owner.id).await.unwrap().unwrap().state, owner.state);
     });
 }
+
+// Whoever is refused is told of another node: "you own it" would be no reason to go away.
+#[test]
+fn a_session_that_changes_hands_all_the_time_is_never_said_to_be_held_by_who_asks() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let (a, b) = (node("a"), node("b"));
+        for node in [&a, &b] {
+            store.heartbeat(node, Moment::At(START), TTL).await.unwrap();
+        }
+        let id = Session::create(&store, "acme").await.id;
+        let other = backing.beside(&store).await;
+        let holder = a.clone();
+        let holding = tokio::spawn(async move {
+            for _ in 0..300 {
+                if let Ok(lease) = other.acquire(id, &holder, Moment::At(START)).await {
+                    other.release(&lease).await.unwrap();
+                }
+            }
+        });
+        while !holding.is_finished() {
+            match store.acquire(id, &b, Moment::At(START)).await {
+                Ok(lease) => store.release(&lease).await.unwrap(),
+                Err(refused) => assert_eq!(refused, AcquireError::Held { owner: a.clone() }),
+            }
+        }
+        holding.await.unwrap();
+    });
+}

@@ -2,7 +2,7 @@
 
 use haft_core::Millis;
 use haft_core::session::{DecidedKind, Input, RetryDue};
-use haft_core::tool::{Gate, Idempotency, Mutates, Retry};
+use haft_core::tool::{Gate, Idempotency, Mutates, Retry, ToolSpec};
 use haft_store::{CallStage, Due, DueWork, Moment, Wake};
 
 use crate::backing::on_every_store;
@@ -22,7 +22,7 @@ fn d5_a_deadline_that_passed_while_every_process_was_dead_is_found() {
         let call = session.propose(&charge()).await;
         let deadline = store.next_due().await.unwrap().unwrap();
         let early = Moment::At(haft_core::Timestamp::from_ms(deadline.ms() - 1));
-        assert_eq!(store.claim_due(early, HOLD, 10).await.unwrap(), []);
+        assert_eq!(store.claim_due(&node("a"), early, HOLD, 10).await.unwrap(), []);
         let id = session.id;
         drop((session, store));
 
@@ -30,7 +30,7 @@ fn d5_a_deadline_that_passed_while_every_process_was_dead_is_found() {
         let later = START + Millis::from_secs(30 * 24 * 3600);
         let work = DueWork::Expiry { round: 1 };
         let due = Due { session: id, call, work, due_at: deadline };
-        assert_eq!(store.claim_due(Moment::At(later), HOLD, 10).await.unwrap(), [due]);
+        assert_eq!(store.claim_due(&node("a"), Moment::At(later), HOLD, 10).await.unwrap(), [due]);
         let mut session = Session::load(&store, id, later).await;
         session.input_anywhere(expiry(call, 1)).await.unwrap();
         let wake = Wake { session: id, seq: session.head.seq };
@@ -41,7 +41,10 @@ fn d5_a_deadline_that_passed_while_every_process_was_dead_is_found() {
         assert_eq!(stored.stage, CallStage::Settled);
         assert_eq!(stored.decided.unwrap().kind, DecidedKind::Expired);
         assert_eq!(store.next_due().await.unwrap(), None);
-        assert_eq!(store.claim_due(Moment::At(later + HOUR), HOLD, 10).await.unwrap(), []);
+        assert_eq!(
+            store.claim_due(&node("a"), Moment::At(later + HOUR), HOLD, 10).await.unwrap(),
+            []
+        );
     });
 }
 
@@ -55,7 +58,7 @@ fn s4_27_a_resolution_takes_the_deadline_away() {
         session.input_anywhere(approval(call, ann())).await.unwrap();
         assert_eq!(store.next_due().await.unwrap(), None);
         let later = Moment::At(START + Millis::from_secs(30 * 24 * 3600));
-        assert_eq!(store.claim_due(later, HOLD, 10).await.unwrap(), []);
+        assert_eq!(store.claim_due(&node("a"), later, HOLD, 10).await.unwrap(), []);
     });
 }
 
@@ -68,45 +71,69 @@ fn what_is_due_is_handed_to_one_and_found_again_when_nothing_came_of_it() {
             Session::create(&store, "acme").await.propose(&charge()).await;
         }
         let later = START + Millis::from_secs(30 * 24 * 3600);
+        let (a, b) = (node("a"), node("b"));
         let (one, two) = tokio::join!(
-            store.claim_due(Moment::At(later), HOLD, 12),
-            other.claim_due(Moment::At(later), HOLD, 12),
+            store.claim_due(&a, Moment::At(later), HOLD, 12),
+            other.claim_due(&b, Moment::At(later), HOLD, 12),
         );
         let mut both = [one.unwrap(), two.unwrap()].concat();
         both.sort();
         let n_claims = both.len();
         both.dedup();
         assert_eq!(both.len(), n_claims, "nothing is handed out twice");
-        let rest = store.claim_due(Moment::At(later), HOLD, 100).await.unwrap();
+        let rest = store.claim_due(&node("a"), Moment::At(later), HOLD, 100).await.unwrap();
         assert_eq!(n_claims + rest.len(), 20);
-        assert_eq!(store.claim_due(Moment::At(later), HOLD, 100).await.unwrap(), []);
+        assert_eq!(store.claim_due(&node("a"), Moment::At(later), HOLD, 100).await.unwrap(), []);
         let lapsed = Moment::At(later + HOLD);
-        assert_eq!(store.claim_due(lapsed, HOLD, 100).await.unwrap().len(), 20);
+        assert_eq!(store.claim_due(&node("a"), lapsed, HOLD, 100).await.unwrap().len(), 20);
     });
+}
+
+fn flaky() -> ToolSpec {
+    tool("fetch_page", |definition| {
+        definition.facets.mutates = Some(Mutates::Irreversible);
+        definition.facets.idempotency = Some(Idempotency::Keyed);
+        definition.gate = Gate::Auto;
+        definition.retry = Retry { max_attempts: 3, ..Retry::default() };
+    })
 }
 
 #[test]
 fn a_retry_is_due_when_scheduled_and_over_when_started() {
     on_every_store(async |backing| {
         let store = backing.open().await;
-        let flaky = tool("fetch_page", |definition| {
-            definition.facets.mutates = Some(Mutates::Irreversible);
-            definition.facets.idempotency = Some(Idempotency::Keyed);
-            definition.gate = Gate::Auto;
-            definition.retry = Retry { max_attempts: 3, ..Retry::default() };
-        });
         let mut session = Session::create(&store, "acme").await;
-        let call = session.propose(&flaky).await;
+        let call = session.propose(&flaky()).await;
         session.finish(call, busy()).await;
         let due_at = store.next_due().await.unwrap().unwrap();
         let due = Due { session: session.id, call, work: DueWork::Retry, due_at };
-        assert_eq!(store.claim_due(Moment::At(START), HOLD, 10).await.unwrap(), []);
-        assert_eq!(store.claim_due(Moment::At(due_at), HOLD, 10).await.unwrap(), [due]);
+        assert_eq!(store.claim_due(&node("a"), Moment::At(START), HOLD, 10).await.unwrap(), []);
+        assert_eq!(store.claim_due(&node("a"), Moment::At(due_at), HOLD, 10).await.unwrap(), [due]);
         session.now = due_at;
         session.input(Input::RetryDue(RetryDue { call })).await.unwrap();
         assert_eq!(store.next_due().await.unwrap(), None);
         let stored = store.call(session.id, call).await.unwrap().unwrap();
         assert_eq!(stored.stage, CallStage::Running);
+    });
+}
+
+// A retry is its owner's as long as that lives; whoever else claimed it could do nothing with it
+// and would only keep it from the owner.
+#[test]
+fn a_due_retry_goes_to_the_owner_as_long_as_it_lives() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let (a, b) = (node("a"), node("b"));
+        store.heartbeat(&a, Moment::At(START), HOUR).await.unwrap();
+        let mut session = Session::create_owned(&store, "acme", Some(a.clone())).await;
+        let call = session.propose(&flaky()).await;
+        session.finish(call, busy()).await;
+        let due_at = store.next_due().await.unwrap().unwrap();
+        let due = Due { session: session.id, call, work: DueWork::Retry, due_at };
+        assert_eq!(store.claim_due(&b, Moment::At(due_at), HOLD, 10).await.unwrap(), []);
+        assert_eq!(store.claim_due(&a, Moment::At(due_at), HOLD, 10).await.unwrap(), [due]);
+        let dead = Moment::At(START + HOUR);
+        assert_eq!(store.claim_due(&b, dead, HOLD, 10).await.unwrap(), [due], "a died");
     });
 }
 
@@ -186,7 +213,7 @@ fn the_clock_of_the_store_serves_leases_and_deadlines() {
         let call = session.propose(&charge()).await;
         let held = store.acquire(session.id, &node("b"), Moment::Clock).await;
         assert!(held.is_err());
-        let due = store.claim_due(Moment::Clock, HOLD, 10).await.unwrap();
+        let due = store.claim_due(&node("a"), Moment::Clock, HOLD, 10).await.unwrap();
         assert_eq!(due.len(), 1, "2023 is over");
         session.input(approval(call, ann())).await.unwrap();
         session.finish(call, ok("charged")).await;

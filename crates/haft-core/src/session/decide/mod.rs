@@ -17,7 +17,8 @@ use super::event::Event;
 use super::evolve::evolve;
 use super::input::Input;
 use super::refusal::{Refusal, Stale};
-use super::state::{Call, Open, State};
+use super::state::{Call, Open, Phase, State};
+use super::suspension::SuspensionKind;
 use crate::id::CallId;
 use crate::permission::GrantUse;
 use crate::time::Timestamp;
@@ -43,15 +44,40 @@ pub fn decide(state: &State, now: Timestamp, input: Input) -> Result<Decision, R
 ///
 /// As [`decide`], and [`Refusal::NeedsOwner`] for an input that only the owner can act upon.
 pub fn accept(state: &State, now: Timestamp, input: Input) -> Result<Decision, Refusal> {
-    if !input.is_for_anyone() {
+    if !input.is_for_anyone() && !settles_doubt(state, &input) {
         return Err(Refusal::NeedsOwner);
     }
+    let decision = note(state, now, input)?;
+    if decision.effects.is_empty() { Ok(decision) } else { Err(Refusal::NeedsOwner) }
+}
+
+/// Decides what comes of an input on a node that owns the session and is about to let it go:
+/// what happened is recorded, and nothing new is started. Whoever owns the session next goes on
+/// from there when it is [`Input::Revived`].
+///
+/// The effects are those of the input itself; one that is not performed is recovered like any
+/// other that was interrupted.
+///
+/// # Errors
+///
+/// As [`decide`].
+pub fn note(state: &State, now: Timestamp, input: Input) -> Result<Decision, Refusal> {
     let mut draft = Draft::new(state, now);
     draft.take(input)?;
-    if !draft.effects.is_empty() {
-        return Err(Refusal::NeedsOwner);
-    }
     Ok(draft.into())
+}
+
+/// Returns whether an input is the late word of a process that was believed dead, about a call of
+/// which nobody knows the end: a person need not decide what is known. Every attempt has a number
+/// of its own, so that once the call runs again the word is about another attempt.
+fn settles_doubt(state: &State, input: &Input) -> bool {
+    let Input::AttemptEnded(ended) = input else { return false };
+    let call = state.as_open().and_then(|open| open.call(ended.call));
+    let in_doubt = |call: &Call| match &call.phase {
+        Phase::Waiting(wait) => wait.kind == SuspensionKind::Settlement,
+        _ => false,
+    };
+    call.is_some_and(in_doubt)
 }
 
 /// A decision in the making: the state already includes the events so far.

@@ -1,0 +1,143 @@
+//! What follows from a decision: jobs are started and stopped.
+
+use std::sync::Arc;
+
+use haft_core::session::{Call, Decision, Effect, Reply};
+use haft_core::{CallId, Millis, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use super::{Follow, Letter, SessionTask};
+use crate::boundary::Boundary;
+use crate::driver::Shared;
+use crate::error::InputError;
+use crate::job::{self, Done, JobKey};
+use crate::performer::{Job, Performer, Task};
+
+/// A retry that is due sooner is not left to the sweeps.
+const SHORT_WAIT: Millis = Millis::from_secs(10);
+
+/// A job under way. Its number tells it from an earlier one for the same thing, whose answer
+/// would be about a tool that has changed since.
+pub(super) struct Running {
+    number: u64,
+    stop: CancellationToken,
+}
+
+impl<P: Performer> SessionTask<P> {
+    /// Takes over the decided state and does what follows.
+    pub(super) fn follow(&mut self, decision: Decision, follow: Follow) -> Reply {
+        self.state = decision.state;
+        for effect in decision.effects {
+            let begins = !matches!(effect, Effect::AbortModel { .. } | Effect::Cancel { .. });
+            if follow != Follow::Nothing || !begins {
+                self.perform(&effect);
+            }
+        }
+        decision.reply
+    }
+
+    fn perform(&mut self, effect: &Effect) {
+        match *effect {
+            Effect::RunModel { turn, attempt } => {
+                let Some(open) = self.state.as_open() else { return };
+                self.start(Task::AskModel { turn, attempt, open: Box::new(open.clone()) });
+            }
+            Effect::AbortModel { turn } => {
+                let asked =
+                    |key: &JobKey| matches!(key, JobKey::Model { turn: t, .. } if *t == turn);
+                self.stop(asked);
+            }
+            Effect::Preview { call } => {
+                self.start_for(call, |call| Task::Preview { call });
+            }
+            Effect::Execute { call, attempt, fingerprint, .. } => {
+                self.start_for(call, |call| Task::Execute { call, attempt, fingerprint });
+            }
+            Effect::Cancel { call, attempt } => {
+                self.stop(|key| *key == JobKey::Execute { call, attempt });
+            }
+            Effect::Verify { call, attempt } => {
+                self.start_for(call, |call| Task::Verify { call, attempt });
+            }
+            Effect::ScheduleRetry { due, .. } => self.wake_at(due),
+        }
+    }
+
+    fn start_for(&mut self, call: CallId, task: impl FnOnce(Box<Call>) -> Task) {
+        let found = self.state.as_open().and_then(|open| open.call(call)).cloned();
+        if let Some(call) = found {
+            self.start(task(Box::new(call)));
+        }
+    }
+
+    fn start(&mut self, task: Task) {
+        let Some(open) = self.state.as_open() else { return };
+        let (opened_by, turn) = (open.opened_by.clone(), open.turn);
+        let key = task.key();
+        let stop = CancellationToken::new();
+        self.n_jobs += 1;
+        let number = self.n_jobs;
+        if let Some(earlier) = self.running.insert(key, Running { number, stop: stop.clone() }) {
+            earlier.stop.cancel();
+        }
+        let (shared, session) = (Arc::clone(&self.shared), self.session);
+        let (mailbox, term) = (self.mailbox.clone(), self.sure_term());
+        tokio::spawn(async move {
+            shared.observer.pass(Boundary::JobStarting);
+            // The last look before the deed: the process may have been frozen until here.
+            if term.is_none() || shared.lease.term() != term {
+                let letter = Letter::NotBegun(Box::new(task), number);
+                // The task may be gone: then the next owner recovers the call.
+                return mailbox.send(letter).await.unwrap_or_default();
+            }
+            let job = Job { session, opened_by, turn, task, stop: stop.clone() };
+            let input = job::run(Arc::clone(&shared.performer), job, shared.stop_grace).await;
+            shared.observer.pass(Boundary::JobEnded);
+            let stopped = stop.is_cancelled();
+            let done = Done { key, number, input: Box::new(input), stopped };
+            if let Err(unread) = mailbox.send(Letter::Done(done)).await
+                && let Letter::Done(done) = unread.0
+            {
+                Shared::report_late(&shared, session, done);
+            }
+        });
+    }
+
+    /// A job that found the node's lease to be over is begun after all, if the session is still
+    /// ours.
+    pub(super) async fn begin_again(&mut self, task: Task, number: u64) -> Result<(), InputError> {
+        if !self.end_running(task.key(), number) {
+            return Ok(());
+        }
+        self.stay_owner().await?;
+        self.start(task);
+        Ok(())
+    }
+
+    /// Returns whether this very job was under way, and notes that it is not any more.
+    pub(super) fn end_running(&mut self, key: JobKey, number: u64) -> bool {
+        let current = self.running.get(&key).is_some_and(|job| job.number == number);
+        if current {
+            self.running.remove(&key);
+        }
+        current
+    }
+
+    pub(super) fn stop(&self, which: impl Fn(&JobKey) -> bool) {
+        self.running.iter().filter(|(key, _)| which(key)).for_each(|(_, job)| job.stop.cancel());
+    }
+
+    /// The store keeps the timer; this only spares a short retry the next sweep.
+    fn wake_at(&self, due: Timestamp) {
+        let wait = due.since(self.shared.clock.now());
+        if wait > SHORT_WAIT {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let session = self.session;
+        tokio::spawn(async move {
+            tokio::time::sleep(wait.into()).await;
+            Shared::wake(&shared, session, None);
+        });
+    }
+}

@@ -1,0 +1,70 @@
+//! What the tests need beside the toolchain, installed by the system's package manager where it is
+//! missing.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::Verdict;
+
+/// A program that Debian and Ubuntu have a package of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Program {
+    Postgresql,
+    Strace,
+}
+
+/// Where Debian and Ubuntu keep the programs of each version of PostgreSQL.
+const POSTGRESQL_VERSIONS: &str = "/usr/lib/postgresql";
+
+impl Program {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Postgresql => "postgresql",
+            Self::Strace => "strace",
+        }
+    }
+
+    fn is_installed(self) -> bool {
+        match self {
+            Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),
+            Self::Strace => Path::new("/usr/bin/strace").exists(),
+        }
+    }
+}
+
+pub(crate) fn install(program: Program) -> anyhow::Result<Verdict> {
+    if program.is_installed() {
+        return Ok(Verdict::Clean);
+    }
+    let name = program.name();
+    println!("{name}: not found; installing the package");
+    for args in [&["update"][..], &["install", "-y", "--no-install-recommends", name]] {
+        let status = Command::new("apt-get")
+            .args(args)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .status()
+            .with_context(|| format!("starting `apt-get {}`", args.join(" ")))?;
+        if !status.success() {
+            return Ok(Verdict::Wanting);
+        }
+    }
+    Ok(if program.is_installed() { Verdict::Clean } else { Verdict::Wanting })
+}
+
+fn has_server(versions: &Path) -> bool {
+    let versions = std::fs::read_dir(versions).into_iter().flatten().flatten();
+    versions.into_iter().any(|version| version.path().join("bin/initdb").exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_a_server_is_no_installation() {
+        assert!(!has_server(Path::new("/no/such/directory")));
+        assert!(!has_server(Path::new(env!("CARGO_MANIFEST_DIR"))));
+    }
+}
