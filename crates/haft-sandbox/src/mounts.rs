@@ -95,6 +95,10 @@ impl Mounts {
         self.roots.iter().map(|mounted| &mounted.root)
     }
 
+    pub(crate) fn mounted(&self) -> impl Iterator<Item = &Mounted> {
+        self.roots.iter()
+    }
+
     /// The innermost root that holds the path.
     pub(crate) fn locate(&self, path: &VirtualPath) -> Option<Located<'_>> {
         let holds = self.roots.iter().filter(|mounted| path.starts_with(&mounted.root.at));

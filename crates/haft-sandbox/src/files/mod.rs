@@ -16,6 +16,7 @@ pub use write::{Expected, Parents, Written};
 
 pub(crate) use beneath::{Resolve, open_at, open_beneath};
 pub(crate) use error::Context;
+pub(crate) use write::open_directory;
 
 use crate::mounts::{Access, Located, Mounts, is_protected};
 use crate::virtual_path::VirtualPath;

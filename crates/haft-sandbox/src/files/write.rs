@@ -81,7 +81,7 @@ pub(super) fn open_parent(located: &Located<'_>, parents: Parents) -> Result<Own
     open_directory(located.mounted.directory(), parent, parents)
 }
 
-pub(super) fn open_directory(
+pub(crate) fn open_directory(
     root: BorrowedFd<'_>,
     path: &Path,
     parents: Parents,

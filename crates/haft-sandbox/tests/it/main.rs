@@ -5,6 +5,8 @@
 mod corpus;
 mod edit;
 mod files;
+mod hostile;
 mod place;
+mod process;
 mod race;
 mod search;

@@ -35,14 +35,15 @@ fn d8_a_read_never_returns_what_lies_outside() {
     let place = Place::new();
     let mut inside = 0;
     while_swapped(&place, || {
-        for _ in 0..20_000 {
+        let mut tries = 0;
+        while tries < 20_000 || inside == 0 {
+            tries += 1;
             if let Ok(reading) = place.files.read(&at("d/f"), Window::Whole, 100) {
                 assert_eq!(reading.bytes, b"inside");
                 inside += 1;
             }
         }
     });
-    assert!(inside > 0, "some reads found the directory in its place");
     place.check_canaries();
 }
 
@@ -52,13 +53,14 @@ fn d8_a_write_never_lands_outside() {
     let place = Place::new();
     let mut written = 0;
     while_swapped(&place, || {
-        for _ in 0..1500 {
+        let mut tries = 0;
+        while tries < 1500 || written == 0 {
+            tries += 1;
             let write =
                 place.files.write(&at("d/f"), b"inside", Expected::Anything, Parents::Create);
             written += u32::from(write.is_ok());
         }
     });
-    assert!(written > 0, "some writes found the directory in its place");
     place.check_canaries();
 }
 
