@@ -1,0 +1,322 @@
+//! The first process of a sandbox: builds it, then starts and ends commands for as long as its caller lives.
+
+use super::launch::{OWNERS_FD, map_self};
+use super::messages::{FromInit, Run, Setup, ToInit};
+use super::{Doing as _, SANDBOX_USER, SELF, Stage, Step, landlock, leave, tree};
+use crate::layers::{Layer, LayerReport, Standing};
+use crate::policy::{Network, Requirement};
+use crate::sys;
+use crate::wire;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// How often strays are looked for when nothing else happens.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+/// How long killed processes may take to be gone.
+const GONE: Duration = Duration::from_secs(1);
+
+/// Arguments: the caller's user and group. If that is root, the map of owners was left open for us.
+pub(super) fn run(args: &[OsString]) -> ! {
+    let socket = UnixStream::from(sys::inherited(0));
+    let number = |at: usize| args.get(at)?.to_str()?.parse::<u32>().ok();
+    let (Some(user), Some(group)) = (number(0), number(1)) else { leave(1) };
+    let caller = match user {
+        0 => Caller::Root { owners: sys::inherited(OWNERS_FD) },
+        user => Caller::User { user, group },
+    };
+    match Init::start(socket, caller) {
+        Ok(init) => init.serve(),
+        Err(()) => leave(1),
+    }
+}
+
+/// Who opened the sandbox.
+pub(super) enum Caller {
+    /// Commands run as a user of their own, to whom the files of the roots seem to belong.
+    Root { owners: OwnedFd },
+    /// Commands run as that user.
+    User { user: u32, group: u32 },
+}
+
+impl Caller {
+    /// Whom commands run as.
+    pub(super) fn inside(&self) -> (u32, u32) {
+        match self {
+            Self::Root { .. } => (SANDBOX_USER, SANDBOX_USER),
+            Self::User { user, group } => (*user, *group),
+        }
+    }
+}
+
+struct Init {
+    socket: UnixStream,
+    setup: Setup,
+    landlock: u64,
+    running: BTreeMap<i32, Running>,
+}
+
+struct Running {
+    id: u64,
+    watch: OwnedFd,
+}
+
+impl Init {
+    fn start(socket: UnixStream, caller: Caller) -> Result<Self, ()> {
+        let built = Self::build(&socket, &caller);
+        // The map of owners must not be open in commands.
+        drop(caller);
+        match built {
+            Ok((setup, landlock)) => {
+                let ready = FromInit::Ready(layers(&setup, landlock));
+                wire::send(&socket, &ready, &[]).map_err(drop)?;
+                Ok(Self { socket, setup, landlock, running: BTreeMap::new() })
+            }
+            Err(why) => {
+                wire::send(&socket, &FromInit::Failed(why), &[]).ok();
+                Err(())
+            }
+        }
+    }
+
+    fn build(socket: &UnixStream, caller: &Caller) -> Step<(Setup, u64)> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .doing("be tied to the caller")?;
+        let received = wire::receive(socket).doing("hear what to build")?;
+        let (setup, _): (Setup, _) = received.ok_or("the caller is gone")?;
+        rustix::system::sethostname(b"sandbox").doing("name the sandbox")?;
+        tree::build(&setup, caller)?;
+        give_up_rights(caller)?;
+        let landlock = landlock::version(setup.network);
+        if landlock == 0 && setup.landlock == Requirement::Required {
+            return Err("this kernel has no Landlock, which the policy requires".to_owned());
+        }
+        Ok((setup, landlock))
+    }
+
+    fn serve(mut self) -> ! {
+        loop {
+            let called = self.wait_for_something();
+            self.reap();
+            if called {
+                match wire::receive(&self.socket) {
+                    Ok(Some((ToInit::Run(run), files))) => self.begin(&run, files),
+                    Ok(Some((ToInit::Signal(id, signal), _))) => self.signal(id, signal),
+                    // The kernel ends every process of the namespace with its first.
+                    Ok(None) | Err(_) => leave(0),
+                }
+            }
+        }
+    }
+
+    /// Waits until the caller says something or a command ends; whether it is the caller.
+    fn wait_for_something(&self) -> bool {
+        let mut fds = vec![PollFd::new(&self.socket, PollFlags::IN)];
+        fds.extend(self.running.values().map(|running| PollFd::new(&running.watch, PollFlags::IN)));
+        // Woken by a signal or in vain, it is asked again.
+        poll(&mut fds, Some(&LOOK)).is_ok()
+            && fds.first().is_some_and(|socket| !socket.revents().is_empty())
+    }
+
+    fn begin(&mut self, run: &Run, files: Vec<OwnedFd>) {
+        let answer = match self.spawn(run, files) {
+            Ok((pid, watch)) => {
+                self.running.insert(pid.as_raw_nonzero().get(), Running { id: run.id, watch });
+                FromInit::Started(run.id)
+            }
+            Err(why) => FromInit::Refused(run.id, why),
+        };
+        self.say(&answer);
+    }
+
+    fn spawn(&self, run: &Run, files: Vec<OwnedFd>) -> Step<(Pid, OwnedFd)> {
+        let mut files = files.into_iter();
+        let mut next = || files.next().ok_or("standard input, output and error did not come");
+        let (input, output, error) = (next()?, next()?, next()?);
+        let extra: Vec<OwnedFd> = files.collect();
+        let (told, tells) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).doing("make a pipe")?;
+        // This process has one thread, so nothing else can be started while these are left open.
+        for file in extra.iter().chain([&tells]) {
+            rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).doing("pass on a file")?;
+        }
+        let extra_numbers: Vec<_> = extra.iter().map(|file| file.as_raw_fd().to_string()).collect();
+        let mut command = Stage::Exec.command(Path::new(SELF));
+        command
+            .arg(tells.as_raw_fd().to_string())
+            .arg(extra_numbers.join(","))
+            .arg(self.landlock.to_string());
+        command.arg(if self.setup.network == Network::Off { "off" } else { "host" });
+        command.args(run.limits.map(|limit| limit.to_string()));
+        let (writable, readable): (Vec<_>, Vec<_>) =
+            self.setup.roots.iter().partition(|root| root.writable);
+        for roots in [writable, readable] {
+            command.arg(roots.len().to_string()).args(roots.iter().map(|root| &root.at));
+        }
+        command.args(&run.argv).envs(run.env.iter().map(|(name, value)| (name, value)));
+        command
+            .current_dir(&run.cwd)
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::from(error));
+        let child = command.spawn().doing("start the command (is its directory there?)")?;
+        let pid = Pid::from_child(&child);
+        drop((tells, extra));
+        let mut why = String::new();
+        std::fs::File::from(told)
+            .take(4096)
+            .read_to_string(&mut why)
+            .doing("hear from the command")?;
+        if !why.is_empty() {
+            rustix::process::waitpid(Some(pid), WaitOptions::empty()).ok();
+            return Err(why);
+        }
+        let watch =
+            rustix::process::pidfd_open(pid, PidfdFlags::empty()).doing("watch the command")?;
+        Ok((pid, watch))
+    }
+
+    fn signal(&self, id: u64, signal: u32) {
+        let Some(signal) = i32::try_from(signal).ok().and_then(Signal::from_named_raw) else {
+            return;
+        };
+        for (pid, _) in self.running.iter().filter(|(_, running)| running.id == id) {
+            if let Some(pid) = Pid::from_raw(*pid) {
+                // It may just have ended.
+                rustix::process::kill_process_group(pid, signal).ok();
+            }
+        }
+    }
+
+    /// Kills everything that is left, and waits until it is gone.
+    fn kill_all(&mut self) {
+        kill_everyone();
+        let deadline = Instant::now() + GONE;
+        while self.reap() && Instant::now() < deadline {
+            kill_everyone();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Takes note of everything that ended; whether any process is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => self.ended(pid, status),
+                Ok(None) | Err(Errno::INTR) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn ended(&mut self, pid: Pid, status: WaitStatus) {
+        let Some(Running { id, .. }) = self.running.remove(&pid.as_raw_nonzero().get()) else {
+            return;
+        };
+        // What a command leaves behind ends with it: its group always, all else when it was alone.
+        rustix::process::kill_process_group(pid, Signal::KILL).ok();
+        if self.running.is_empty() {
+            self.kill_all();
+        }
+        let number = |number: i32| u32::try_from(number).unwrap_or(0);
+        self.say(&FromInit::Ended(
+            id,
+            status.exit_status().map(number),
+            status.terminating_signal().map(number),
+        ));
+    }
+
+    fn say(&self, what: &FromInit) {
+        // A caller that is gone is noticed at the next turn.
+        wire::send(&self.socket, what, &[]).ok();
+    }
+}
+
+/// Every process of this namespace but its first: `kill(-1)`.
+fn kill_everyone() {
+    if let Some(everyone) = Pid::from_raw(1) {
+        rustix::process::kill_process_group(everyone, Signal::KILL).ok();
+    }
+}
+
+/// Becomes a user without any rights, for good.
+fn give_up_rights(caller: &Caller) -> Step<()> {
+    let outside = match caller {
+        Caller::Root { .. } => {
+            let user = rustix::fs::Uid::from_raw(SANDBOX_USER);
+            let group = rustix::fs::Gid::from_raw(SANDBOX_USER);
+            rustix::thread::set_thread_groups(&[]).doing("leave all groups")?;
+            rustix::thread::set_thread_res_gid(group, group, group)
+                .doing("become the sandbox's group")?;
+            rustix::thread::set_thread_res_uid(user, user, user)
+                .doing("become the sandbox's user")?;
+            rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+                .doing("write its own maps")?;
+            (SANDBOX_USER, SANDBOX_USER)
+        }
+        Caller::User { .. } => (0, 0),
+    };
+    // A user namespace that owns none of the others has no rights over them, and counts its own processes.
+    sys::unshare(UnshareFlags::NEWUSER).doing("make a user namespace")?;
+    let inside = caller.inside();
+    map_self((inside.0, outside.0), (inside.1, outside.1))?;
+    rustix::thread::set_no_new_privs(true).doing("gain no privileges")?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none).doing("drop all capabilities")?;
+    // Nobody in the sandbox may look into this process, though it is the same user.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .doing("hide from its commands")
+}
+
+fn layers(setup: &Setup, landlock: u64) -> Vec<LayerReport> {
+    let network = match setup.network {
+        Network::Off => Standing::Enforced,
+        Network::Host => {
+            Standing::Absent { reason: "the policy gives it the host's network".to_owned() }
+        }
+    };
+    let landlock = match landlock {
+        0 => Standing::Absent { reason: "this kernel has no Landlock".to_owned() },
+        1..=5 => Standing::Partly {
+            lacking: format!(
+                "version {landlock} of 6: signals and abstract sockets are not covered"
+            ),
+        },
+        _ => Standing::Enforced,
+    };
+    let total = "memory is limited for each process, not for all together: no cgroup is delegated"
+        .to_owned();
+    let enforced = [
+        Layer::User,
+        Layer::Mounts,
+        Layer::Processes,
+        Layer::Ipc,
+        Layer::Privileges,
+        Layer::SystemCalls,
+        Layer::Limits,
+    ];
+    let mut reports: Vec<_> = enforced
+        .into_iter()
+        .map(|layer| LayerReport { layer, standing: Standing::Enforced })
+        .collect();
+    reports.push(LayerReport { layer: Layer::Network, standing: network });
+    reports.push(LayerReport { layer: Layer::Landlock, standing: landlock });
+    reports.push(LayerReport {
+        layer: Layer::TotalMemory,
+        standing: Standing::Absent { reason: total },
+    });
+    reports
+}

@@ -1,0 +1,119 @@
+//! The stages through which a process is confined, each a fresh program.
+//!
+//! ```text
+//! caller ──spawn──▶ launch ──spawn──▶ init (pid 1) ──spawn──▶ exec ──▶ the command
+//!                   leaves its        builds the tree,        limits, Landlock, seccomp
+//!                   namespaces        drops all rights
+//! ```
+//!
+//! Every stage is the program itself, started again under another name, so that nothing has to be
+//! installed and nothing is ever done between `fork` and `exec` of a process with threads.
+
+mod exec;
+mod init;
+mod landlock;
+mod launch;
+mod messages;
+mod owners;
+mod seccomp;
+mod tree;
+
+pub(crate) use messages::{FromInit, RootSpec, Run, Setup, ToInit};
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The program that is started for the first stage; its `main` calls [`main_if_asked`] first.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    program: PathBuf,
+}
+
+impl Launcher {
+    /// This program itself.
+    pub fn this_program() -> Self {
+        Self { program: PathBuf::from(SELF) }
+    }
+
+    /// Another program.
+    pub fn program(path: impl Into<PathBuf>) -> Self {
+        Self { program: path.into() }
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        Stage::Launch.command(&self.program)
+    }
+}
+
+/// The user that commands run as when the caller is root.
+pub(crate) const SANDBOX_USER: u32 = 64_242;
+
+const SELF: &str = "/proc/self/exe";
+
+/// Becomes a stage of a sandbox if this process was started as one, and then never returns.
+///
+/// To be called first in `main`, before any thread is started.
+pub fn main_if_asked() {
+    let mut args = std::env::args_os();
+    let Some(stage) = args.next().and_then(|name| Stage::named(name.to_str()?)) else { return };
+    let args: Vec<_> = args.collect();
+    match stage {
+        Stage::Launch => launch::run(&args),
+        Stage::Owners => owners::run(),
+        Stage::Init => init::run(&args),
+        Stage::Exec => exec::run(args),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Launch,
+    Owners,
+    Init,
+    Exec,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "haft-sandbox: launch",
+            Self::Owners => "haft-sandbox: owners",
+            Self::Init => "haft-sandbox: init",
+            Self::Exec => "haft-sandbox: exec",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Self::Launch, Self::Owners, Self::Init, Self::Exec]
+            .into_iter()
+            .find(|stage| stage.name() == name)
+    }
+
+    /// A command that becomes this stage; it inherits no environment and no open file.
+    fn command(self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        std::os::unix::process::CommandExt::arg0(&mut command, self.name());
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+}
+
+/// Ends the process without running anything that belongs to another stage.
+#[expect(clippy::exit, reason = "a stage is a whole program; its caller's `main` must not go on")]
+fn leave(code: i32) -> ! {
+    std::process::exit(code)
+}
+
+/// What went wrong in a stage, as a sentence.
+type Step<T> = Result<T, String>;
+
+/// Says what was being done when the kernel refused.
+trait Doing<T> {
+    fn doing(self, what: &str) -> Step<T>;
+}
+
+impl<T, E: std::fmt::Display> Doing<T> for Result<T, E> {
+    fn doing(self, what: &str) -> Step<T> {
+        self.map_err(|error| format!("could not {what}: {error}"))
+    }
+}
