@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of agents, sessions or permission: whoever calls it has decided that something may be done.
 
+pub mod classify;
 pub mod edit;
 pub mod environment;
 pub mod files;
