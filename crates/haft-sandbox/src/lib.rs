@@ -12,6 +12,7 @@ pub mod mounts;
 pub mod policy;
 pub mod process;
 pub mod search;
+pub mod shell;
 pub mod virtual_path;
 
 mod sys;

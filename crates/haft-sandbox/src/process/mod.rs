@@ -6,6 +6,8 @@ mod running;
 pub use output::{Keep, Said, Sink, SinkState};
 pub use running::{Exit, Finished, Running};
 
+pub(crate) use output::Stream;
+
 use crate::environment::Variables;
 use crate::files::{Parents, open_directory};
 use crate::launcher::{FromInit, Launcher, RootSpec, Run, Setup, ToInit};
@@ -141,13 +143,15 @@ impl Sandbox {
     /// # Errors
     /// When it cannot be started.
     pub fn run(&self, command: Command) -> Result<Running, SandboxError> {
-        self.start(command, &[])
+        let stdin = stdin(&command.stdin)?;
+        self.start(command, stdin, &[])
     }
 
-    /// Starts a command that finds these files as 3 and up.
+    /// Starts a command that reads this file and finds the others as 3 and up.
     pub(crate) fn start(
         &self,
         command: Command,
+        stdin: OwnedFd,
         files: &[BorrowedFd<'_>],
     ) -> Result<Running, SandboxError> {
         let limits = command.limits;
@@ -169,7 +173,6 @@ impl Sandbox {
                 why: "an argument has a NUL byte in it".to_owned(),
             });
         }
-        let stdin = stdin(&command.stdin)?;
         let (out, their_out) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
         let (err, their_err) =

@@ -11,3 +11,4 @@ mod place;
 mod process;
 mod race;
 mod search;
+mod shell;
