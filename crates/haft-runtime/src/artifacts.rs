@@ -186,7 +186,7 @@ impl Artifacts {
         found.ok_or_else(|| ArtifactsError::NothingThere { id, pointer: pointer.clone() })
     }
 
-    fn store(&self) -> Result<&Store, ArtifactsError> {
+    pub(crate) fn store(&self) -> Result<&Store, ArtifactsError> {
         self.store.as_ref().ok_or(ArtifactsError::NoStore)
     }
 }

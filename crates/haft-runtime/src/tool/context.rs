@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::{Actor, ArtifactRef, CallId, SessionId};
+use haft_store::Store;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +13,7 @@ use crate::artifacts::Artifacts;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
 use crate::live::{Live, LiveStream};
-use crate::toolbox::Redactor;
+use crate::toolbox::{Redactor, Sealer};
 
 /// A call's surroundings: which call it is, on whose behalf it runs, how to notice that it should
 /// stop, how to say how far it is, and what the application hands to its tools.
@@ -44,6 +45,7 @@ pub(crate) struct Surroundings {
     /// Masks secrets that the runtime knows.
     pub(crate) redactor: Redactor,
     pub(crate) live: LiveStream,
+    pub(crate) sealer: Sealer,
 }
 
 impl ToolContext {
@@ -64,7 +66,8 @@ impl ToolContext {
     pub fn detached(services: Services) -> Result<Self, ToolError> {
         let artifacts = Artifacts::new(None, Clock::System);
         let (redactor, live) = (Redactor::default(), LiveStream::new());
-        Self::apart(Arc::new(Surroundings { services, artifacts, redactor, live }))
+        let sealer = Sealer::new(None, None, Clock::System);
+        Self::apart(Arc::new(Surroundings { services, artifacts, redactor, live, sealer }))
     }
 
     /// As [`ToolContext::detached`], in a node's surroundings.
@@ -145,6 +148,31 @@ impl ToolContext {
             let name = std::any::type_name::<T>();
             ToolError::internal(format!("no service of type `{name}` was given to the runtime"))
         })
+    }
+
+    /// Returns the store, for what a tool keeps of its own; a call made by hand has none.
+    pub fn store(&self) -> Option<&Store> {
+        self.surroundings.artifacts.store().ok()
+    }
+
+    /// Encrypts what the tool keeps about its session, so that a copy of the store does not tell it.
+    ///
+    /// # Errors
+    ///
+    /// When the operator gave no sealing key.
+    pub fn seal(&self, note: &[u8]) -> Result<Vec<u8>, ToolError> {
+        let sealed = self.surroundings.sealer.seal_note(self.scope.session, note);
+        sealed.map_err(|error| ToolError::internal(error.to_string()))
+    }
+
+    /// Decrypts what a call of the same session sealed.
+    ///
+    /// # Errors
+    ///
+    /// When there is no sealing key, or it is another.
+    pub fn unseal(&self, sealed: &[u8]) -> Result<Vec<u8>, ToolError> {
+        let note = self.surroundings.sealer.open_note(self.scope.session, sealed);
+        note.map_err(|error| ToolError::internal(error.to_string()))
     }
 
     /// Keeps an output outside the log and returns what to put into the result instead.

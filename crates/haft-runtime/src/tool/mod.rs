@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use haft_core::ToolName;
 use haft_core::session::{Preview, Returned, Verification};
 use haft_core::tool::Definition;
 use serde_json::{Map, Value};
@@ -46,6 +47,14 @@ pub trait Tool: Send + Sync + 'static {
         arguments: ToolArguments,
         context: ToolContext,
     ) -> ToolFuture<'_, Result<Returned, ToolError>>;
+
+    /// Returns the tool and the arguments that a call of this one is only another way to write.
+    /// It is then checked, permitted, recorded and run as that call, so that no second name leads
+    /// around a permission.
+    fn stands_for(&self, arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
+        let _ = arguments;
+        None
+    }
 
     /// Finds out what a call would do, for whoever is asked to approve it. Only asked of tools
     /// that declare [`haft_core::tool::Hook::Preview`].
@@ -85,6 +94,10 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
         context: ToolContext,
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
         T::call(self, arguments, context)
+    }
+
+    fn stands_for(&self, arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
+        T::stands_for(self, arguments)
     }
 
     fn preview(

@@ -8,7 +8,9 @@ use haft_core::session::{
     SoundCall,
 };
 use haft_core::tool::Executor;
-use haft_core::{Actor, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId};
+use haft_core::{
+    Actor, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId, ToolName,
+};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +49,9 @@ pub(crate) struct Asker<'a> {
     pub(crate) exposure: &'a Exposure,
 }
 
+/// A tool, and arguments that fit it.
+type Meant = (Arc<Registered>, Map<String, Value>);
+
 impl Toolbox {
     /// Checks name and arguments, and hears the policies.
     pub(crate) async fn propose(&self, asker: Asker<'_>, id: CallId, asked: Asked) -> Proposal {
@@ -64,6 +69,14 @@ impl Toolbox {
             Ok(arguments) => arguments,
             Err(refusal) => return refusal.into(),
         };
+        let stands_for = registered.code().and_then(|code| code.stands_for(&arguments));
+        let (registered, arguments) = match stands_for {
+            Some((name, arguments)) => match self.meant(asker, &name, arguments) {
+                Ok(meant) => meant,
+                Err(check) => return *check,
+            },
+            None => (registered, arguments),
+        };
         self.live.step(asker.session, id, Step::ArgumentsFit);
         let spec = registered.spec();
         let sealed = self.sealer.seal(asker.session, arguments, &spec.redaction).await;
@@ -76,6 +89,22 @@ impl Toolbox {
             self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await;
         let contract = Arc::clone(spec.contract());
         Check::Sound(SoundCall { contract, arguments, policy, grants: Vec::new() })
+    }
+
+    /// The call that another one only stands for, checked as if it had been asked for itself.
+    fn meant(
+        &self,
+        asker: Asker<'_>,
+        name: &ToolName,
+        arguments: Map<String, Value>,
+    ) -> Result<Meant, Box<Check>> {
+        let Some(registered) = self.registry.get(name.as_str()) else {
+            let unknown = self.registry.advertise(asker.exposure).unknown(name.as_str());
+            return Err(Box::new(unknown.into()));
+        };
+        let arguments = admitted(&registered, Given::Object(arguments))
+            .map_err(|refusal| Box::new(Check::from(refusal)))?;
+        Ok((registered, arguments))
     }
 
     pub(crate) async fn policy_facts(&self, wish: Wish<'_>) -> PolicyFacts {

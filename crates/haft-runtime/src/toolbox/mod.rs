@@ -37,9 +37,8 @@ pub(crate) use admission::{Asked, Asker, Given};
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
 pub use policy::{Opinion, Policy, Wish};
 pub(crate) use redaction::Redactor;
-pub(crate) use sealing::SealError;
-use sealing::Sealer;
 pub use sealing::SealingKey;
+pub(crate) use sealing::{SealError, Sealer};
 
 /// Everything that a toolbox is made of.
 pub(crate) struct Parts {
@@ -77,11 +76,18 @@ impl Toolbox {
         let Parts { registry, store, clock, live, services, secrets, sealing_key, .. } = parts;
         let artifacts = Artifacts::new(store.clone(), clock.clone());
         let redactor = Redactor::new(&secrets);
-        let surroundings = Surroundings { services, artifacts, redactor, live: live.clone() };
+        let sealer = Sealer::new(store.clone(), sealing_key, clock.clone());
+        let surroundings = Surroundings {
+            services,
+            artifacts,
+            redactor,
+            live: live.clone(),
+            sealer: sealer.clone(),
+        };
         Self {
             registry,
             surroundings: Arc::new(surroundings),
-            sealer: Sealer::new(store.clone(), sealing_key, clock.clone()),
+            sealer,
             clock,
             live,
             store,

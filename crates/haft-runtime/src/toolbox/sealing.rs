@@ -85,6 +85,18 @@ impl Sealer {
         Ok(sealed)
     }
 
+    /// Encrypts what a tool keeps about a session.
+    pub(crate) fn seal_note(&self, about: SessionId, note: &[u8]) -> Result<Vec<u8>, SealError> {
+        let (_, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
+        encrypt_bytes(key, &note_of(about), note)
+    }
+
+    /// Decrypts it.
+    pub(crate) fn open_note(&self, about: SessionId, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        let (_, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
+        decrypt_bytes(key, &note_of(about), sealed)
+    }
+
     /// Returns the arguments that run.
     pub(crate) async fn open(
         &self,
@@ -104,12 +116,26 @@ impl Sealer {
 }
 
 fn encrypt(key: &SealingKey, id: SealId, content: &Value) -> Result<Vec<u8>, SealError> {
+    encrypt_bytes(key, &id.to_string(), content.to_string().as_bytes())
+}
+
+fn encrypt_bytes(key: &SealingKey, bound_to: &str, content: &[u8]) -> Result<Vec<u8>, SealError> {
     let mut nonce = [0; NONCE_LEN];
     getrandom::fill(&mut nonce).map_err(trouble)?;
-    let (text, bound_to) = (content.to_string(), id.to_string());
-    let payload = Payload { msg: text.as_bytes(), aad: bound_to.as_bytes() };
+    let payload = Payload { msg: content, aad: bound_to.as_bytes() };
     let sealed = cipher(key).encrypt(&XNonce::from(nonce), payload).map_err(trouble)?;
     Ok([&nonce[..], &sealed].concat())
+}
+
+fn decrypt_bytes(key: &SealingKey, bound_to: &str, body: &[u8]) -> Result<Vec<u8>, SealError> {
+    let (nonce, sealed) = body.split_first_chunk::<NONCE_LEN>().ok_or(SealError::WrongKey)?;
+    let payload = Payload { msg: sealed, aad: bound_to.as_bytes() };
+    cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| SealError::WrongKey)
+}
+
+/// What a note is bound to: never the id of sealed arguments.
+fn note_of(session: SessionId) -> String {
+    format!("note/{session}")
 }
 
 fn decrypt(
@@ -117,11 +143,7 @@ fn decrypt(
     id: SealId,
     body: &[u8],
 ) -> Result<([u8; 32], Map<String, Value>), SealError> {
-    let (nonce, sealed) = body.split_first_chunk::<NONCE_LEN>().ok_or(SealError::WrongKey)?;
-    let bound_to = id.to_string();
-    let payload = Payload { msg: sealed, aad: bound_to.as_bytes() };
-    let text =
-        cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| SealError::WrongKey)?;
+    let text = decrypt_bytes(key, &id.to_string(), body)?;
     let mut content = json::parse_object(&text, JsonLimits::default()).map_err(trouble)?;
     let salt = content.remove("salt").and_then(|salt| serde_json::from_value(salt).ok());
     match (salt, content.remove("arguments")) {
