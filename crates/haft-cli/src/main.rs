@@ -41,6 +41,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // A sandbox starts this program again as its launcher; nothing may happen before that.
+    haft_sandbox::launcher::main_if_asked();
     let done = match Args::parse().command {
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),

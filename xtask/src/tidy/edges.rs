@@ -38,7 +38,11 @@ const ROOMS: &[Room] = &[
     Room { name: "haft-sandbox", knows: &[], shuns: &[] },
     Room { name: "haft-macros", knows: &[], shuns: &[] },
     Room { name: "haft-runtime", knows: &["haft-core", "haft-store"], shuns: &[] },
-    Room { name: "haft-tools", knows: &["haft-core", "haft-runtime", "haft-sandbox"], shuns: &[] },
+    Room {
+        name: "haft-tools",
+        knows: &["haft-core", "haft-runtime", "haft-sandbox", "haft-store"],
+        shuns: &[],
+    },
     Room { name: "haft-agent", knows: &["haft-core", "haft-runtime", "haft-wire"], shuns: &[] },
     Room { name: "haft-mcp", knows: &["haft-core", "haft-runtime", "haft-wire"], shuns: &[] },
     Room {

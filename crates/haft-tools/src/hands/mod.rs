@@ -1,0 +1,165 @@
+//! What the tools work with: for each session its own workspace, sandbox and shell.
+
+mod desk;
+mod hand;
+mod live;
+mod masking;
+pub(crate) mod mirror;
+
+pub(crate) use desk::{CommandRecord, ShellNote, ShellStatus, Unheard};
+pub(crate) use hand::{Hand, fresh_id};
+pub(crate) use live::{Live, OpenShell, Settled};
+
+use haft_core::SessionId;
+use haft_runtime::{ToolContext, ToolError};
+use haft_sandbox::launcher::Launcher;
+use haft_sandbox::mounts::Mounts;
+use haft_sandbox::policy::{Network, Policy, Requirement};
+use haft_sandbox::virtual_path::VirtualPath;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The places a session works in, and what its commands may reach.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    /// The mounted roots.
+    pub mounts: Mounts,
+    /// Where a session starts: a directory of a writable root.
+    pub home: VirtualPath,
+    /// The network that commands see.
+    pub network: Network,
+    /// Whether commands need Landlock.
+    pub landlock: Requirement,
+}
+
+impl Workspace {
+    /// These roots, no network, every layer of the sandbox required.
+    pub fn new(mounts: Mounts, home: VirtualPath) -> Self {
+        Self { mounts, home, network: Network::Off, landlock: Requirement::Required }
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        let mut policy = Policy::new(self.mounts.clone());
+        policy.network = self.network;
+        policy.landlock = self.landlock;
+        policy
+    }
+}
+
+/// How the hands of a node work.
+#[derive(Debug, Clone)]
+pub struct HandsSettings {
+    /// The program that builds sandboxes; see [`haft_sandbox::launcher::main_if_asked`].
+    pub launcher: Launcher,
+    /// A session that used its hands no more for so long loses its shell, and what runs in it.
+    pub idle: Duration,
+    /// The most of one command's output that is kept.
+    pub kept_bytes: u64,
+    /// Whether `bash` asks the classifier before it runs a program. Without it the read-only
+    /// sandbox holds alone.
+    pub classifier: Classifier,
+}
+
+/// Whether `bash` takes every program or only known ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Classifier {
+    /// Only those whose arguments are known to only look.
+    Known,
+    /// Every one: to show that the sandbox holds by itself.
+    Open,
+}
+
+impl HandsSettings {
+    /// Half an hour, a quarter of a gigabyte, known programs only.
+    pub fn new(launcher: Launcher) -> Self {
+        Self {
+            launcher,
+            idle: Duration::from_secs(1800),
+            kept_bytes: 256 << 20,
+            classifier: Classifier::Known,
+        }
+    }
+}
+
+type FindWorkspace = dyn Fn(SessionId) -> Result<Workspace, String> + Send + Sync;
+
+/// The hands of every session of a node.
+#[derive(Clone)]
+pub struct Hands(Arc<Inner>);
+
+struct Inner {
+    settings: HandsSettings,
+    find: Box<FindWorkspace>,
+    sessions: Mutex<HashMap<SessionId, Held>>,
+}
+
+struct Held {
+    hand: Arc<Hand>,
+    used: Instant,
+}
+
+impl Hands {
+    /// Hands that ask `find` for the workspace of a session when it first needs one.
+    pub fn new(
+        settings: HandsSettings,
+        find: impl Fn(SessionId) -> Result<Workspace, String> + Send + Sync + 'static,
+    ) -> Self {
+        let sessions = Mutex::new(HashMap::new());
+        Self(Arc::new(Inner { settings, find: Box::new(find), sessions }))
+    }
+
+    /// Lets go of what belongs to a session: its shell ends with all that runs in it.
+    pub fn close(&self, session: SessionId) {
+        let held = self.sessions().remove(&session);
+        drop(held);
+    }
+
+    /// Lets go of the sessions that were idle for too long.
+    pub fn close_idle(&self) {
+        let idle = self.0.settings.idle;
+        let mut sessions = self.sessions();
+        let gone: Vec<Held> = sessions
+            .extract_if(|_, held| held.used.elapsed() > idle)
+            .map(|(_, held)| held)
+            .collect();
+        drop(sessions);
+        drop(gone);
+    }
+
+    /// The hand of a call's own session, as the session left it.
+    pub(crate) async fn of(context: &ToolContext) -> Result<Arc<Hand>, ToolError> {
+        let hand = context.service::<Self>()?.of_session(context.session())?;
+        hand.recall(context).await?;
+        Ok(hand)
+    }
+
+    /// The hand of a session.
+    pub(crate) fn of_session(&self, session: SessionId) -> Result<Arc<Hand>, ToolError> {
+        self.close_idle();
+        if let Some(held) = self.sessions().get_mut(&session) {
+            held.used = Instant::now();
+            return Ok(Arc::clone(&held.hand));
+        }
+        let workspace = (self.0.find)(session).map_err(|why| {
+            ToolError::new(format!(
+                "this session has no workspace: {why}; ask the operator for one"
+            ))
+        })?;
+        let hand = Arc::new(Hand::new(session, workspace, self.0.settings.clone()));
+        let mut sessions = self.sessions();
+        let held = sessions.entry(session).or_insert(Held { hand, used: Instant::now() });
+        Ok(Arc::clone(&held.hand))
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
+        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Hands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hands").field("n_sessions", &self.sessions().len()).finish_non_exhaustive()
+    }
+}

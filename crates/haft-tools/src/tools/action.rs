@@ -1,0 +1,119 @@
+//! The 18 actions of the sandbox, and the tool that each of them is.
+
+use haft_core::ToolName;
+use haft_runtime::ToolArguments;
+use serde_json::{Map, Value, json};
+
+/// What can be done in the sandbox, by document 002's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Inspect,
+    ListDir,
+    ReadText,
+    WriteText,
+    AppendText,
+    ReplaceText,
+    Mkdir,
+    Stat,
+    FindEntries,
+    GlobEntries,
+    GrepText,
+    RunCommand,
+    RunShell,
+    InspectPersistentShell,
+    OpenPersistentShell,
+    ExecPersistentShell,
+    WaitPersistentShell,
+    ClosePersistentShell,
+}
+
+impl Action {
+    /// Every one, in the document's order.
+    pub(crate) const ALL: [Self; 18] = [
+        Self::Inspect,
+        Self::ListDir,
+        Self::ReadText,
+        Self::WriteText,
+        Self::AppendText,
+        Self::ReplaceText,
+        Self::Mkdir,
+        Self::Stat,
+        Self::FindEntries,
+        Self::GlobEntries,
+        Self::GrepText,
+        Self::RunCommand,
+        Self::RunShell,
+        Self::InspectPersistentShell,
+        Self::OpenPersistentShell,
+        Self::ExecPersistentShell,
+        Self::WaitPersistentShell,
+        Self::ClosePersistentShell,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Inspect => "inspect",
+            Self::ListDir => "list_dir",
+            Self::ReadText => "read_text",
+            Self::WriteText => "write_text",
+            Self::AppendText => "append_text",
+            Self::ReplaceText => "replace_text",
+            Self::Mkdir => "mkdir",
+            Self::Stat => "stat",
+            Self::FindEntries => "find_entries",
+            Self::GlobEntries => "glob_entries",
+            Self::GrepText => "grep_text",
+            Self::RunCommand => "run_command",
+            Self::RunShell => "run_shell",
+            Self::InspectPersistentShell => "inspect_persistent_shell",
+            Self::OpenPersistentShell => "open_persistent_shell",
+            Self::ExecPersistentShell => "exec_persistent_shell",
+            Self::WaitPersistentShell => "wait_persistent_shell",
+            Self::ClosePersistentShell => "close_persistent_shell",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+
+    /// The tool that an action is; `None` for what `sandbox_execute` does itself.
+    pub(crate) const fn tool(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Mkdir | Self::Stat => return None,
+            Self::Inspect => "sandbox_describe",
+            Self::ReadText => "read",
+            Self::WriteText | Self::AppendText => "write",
+            Self::ReplaceText => "edit",
+            Self::ListDir | Self::FindEntries | Self::GlobEntries => "glob",
+            Self::GrepText => "grep",
+            Self::RunCommand => "bash",
+            Self::RunShell => "shell_run",
+            Self::InspectPersistentShell => "shell_describe",
+            Self::OpenPersistentShell => "shell_open",
+            Self::ExecPersistentShell => "shell_exec",
+            Self::WaitPersistentShell => "shell_wait",
+            Self::ClosePersistentShell => "shell_close",
+        })
+    }
+}
+
+/// The call that a call of `sandbox_execute` only stands for.
+pub(crate) fn meant(arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
+    let action = Action::named(arguments.get("name")?.as_str()?)?;
+    let tool = ToolName::new(action.tool()?).ok()?;
+    let mut given = match arguments.get("input") {
+        Some(Value::Object(given)) => given.clone(),
+        _ => Map::new(),
+    };
+    let defaults = match action {
+        Action::ListDir => json!({ "pattern": "*", "limit": 100, "recursive": false }),
+        Action::AppendText => json!({ "mode": "append" }),
+        Action::FindEntries => json!({ "pattern": "**/*" }),
+        _ => json!({}),
+    };
+    for (name, value) in defaults.as_object().into_iter().flatten() {
+        given.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    Some((tool, given))
+}

@@ -1,0 +1,70 @@
+//! A definition of the catalogue joined to its code.
+
+use haft_core::ToolName;
+use haft_core::session::{Preview, Returned};
+use haft_core::tool::Definition;
+use haft_runtime::{Need, Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
+
+use crate::catalogue;
+use crate::hands::Hands;
+
+type Code<T> = fn(ToolArguments, ToolContext) -> ToolFuture<'static, Result<T, ToolError>>;
+type Meant = fn(&ToolArguments) -> Option<(ToolName, ToolArguments)>;
+
+/// A tool of the catalogue.
+pub(crate) struct Managed {
+    definition: Definition,
+    run: Code<Returned>,
+    preview: Option<Code<Preview>>,
+    meant: Meant,
+}
+
+impl Managed {
+    pub(crate) fn new(name: &str, run: Code<Returned>) -> Self {
+        Self { definition: catalogue::definition(name), run, preview: None, meant: |_| None }
+    }
+
+    pub(crate) fn previewed(self, preview: Code<Preview>) -> Self {
+        Self { preview: Some(preview), ..self }
+    }
+
+    pub(crate) fn standing_for(self, meant: Meant) -> Self {
+        Self { meant, ..self }
+    }
+}
+
+impl Tool for Managed {
+    fn definition(&self) -> Definition {
+        self.definition.clone()
+    }
+
+    fn needs(&self) -> Vec<Need> {
+        vec![Need::of::<Hands>()]
+    }
+
+    fn call(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Result<Returned, ToolError>> {
+        match context.require_going() {
+            Ok(()) => (self.run)(arguments, context),
+            Err(stopped) => Box::pin(async { Err(stopped) }),
+        }
+    }
+
+    fn stands_for(&self, arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
+        (self.meant)(arguments)
+    }
+
+    fn preview(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Result<Preview, ToolError>> {
+        match self.preview {
+            Some(preview) => preview(arguments, context),
+            None => Box::pin(async { Err(ToolError::internal("this tool has no preview")) }),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Commands of which nothing stays, and the sandbox's actions.
+
+use crate::place::{CANARY, Place};
+use haft_core::permission::Exposure;
+use haft_core::session::{Config, Driver};
+use haft_runtime::testing::{object, user};
+use haft_runtime::{Answer, CallError};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+// S2-T54, S2-68: one known program with known arguments, without a shell, nothing writable.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_t54_s2_68_bash_runs_what_only_looks() {
+    let place = Place::new();
+    let mut session = place.node();
+    let head = json!({ "command": "head", "args": ["-n", "2", "a.txt"] });
+    let looked = session.call("bash", head).await.unwrap();
+    assert_eq!(looked["output"]["stdout"], "one\ntwo\n");
+    assert_eq!(looked["output"]["exitCode"], 0);
+    let outside = place.outside().join("secret");
+    let flag = format!("--files0-from={}", outside.display());
+    for (command, args) in [
+        ("touch", vec!["x"]),
+        ("wc", vec![flag.as_str()]),
+        ("cat", vec!["/etc/passwd"]),
+        ("/bin/sh", vec!["-c", "id"]),
+    ] {
+        let refused = session.call("bash", json!({ "command": command, "args": args })).await;
+        let refused = refused.unwrap_err();
+        assert!(!refused.contains(CANARY) && !refused.contains("root:x"), "{refused}");
+    }
+    let told = session.call("bash", json!({ "command": "touch" })).await.unwrap_err();
+    assert!(told.contains("shell_run"), "{told}");
+    place.assert_untouched("bash");
+}
+
+// S2-T46, S2-76: asked about, then run once with a directory of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_t46_s2_76_shell_run_asks_and_writes() {
+    let place = Place::new();
+    let mut session = place.node();
+    let run = json!({ "command": "echo hi | tr a-z A-Z > made.txt; pwd", "cwd": "sub" });
+    let ran = session.agreed("shell_run", run).await.unwrap();
+    assert_eq!(ran["output"]["stdout"], "/workspace/sub\n");
+    assert_eq!(place.content("sub/made.txt"), "HI\n");
+}
+
+// D9: the time limit ends the whole tree.
+#[tokio::test(flavor = "multi_thread")]
+async fn d9_a_timeout_ends_everything_that_was_started() {
+    let place = Place::new();
+    let mut session = place.node();
+    let before = Instant::now();
+    let run = json!({ "command": "sleep 600 & sleep 600", "timeoutMs": 300 });
+    let ran = session.agreed("shell_run", run).await.unwrap();
+    assert_eq!(ran["output"]["timedOut"], true);
+    assert!(before.elapsed() < Duration::from_secs(300), "it was waited for");
+}
+
+// D10: more output than any cap: the command completes, the ends are shown, the whole is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn d10_output_above_every_cap_is_kept_whole() {
+    let place = Place::new();
+    let mut session = place.node();
+    let run = json!({ "command": "seq 1 200000; echo done >&2", "maxOutputChars": 1000 });
+    let ran = session.agreed("shell_run", run).await.unwrap();
+    assert_eq!(ran["output"]["exitCode"], 0);
+    let shown = ran["output"]["stdout"].as_str().unwrap();
+    assert!(shown.starts_with("1\n2\n") && shown.ends_with("200000\n") && shown.len() < 1200);
+    let artifact = ran["artifacts"][0]["id"].as_str().unwrap().parse().unwrap();
+    let id = session.id().await;
+    let kept = session.node.haft().artifacts().read(id, artifact).await.unwrap();
+    let text = String::from_utf8(kept.body).unwrap();
+    assert!(text.contains("\n100000\n") && text.lines().count() == 200_001, "{}", text.len());
+}
+
+// A call that is stopped ends the command with all it started.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_call_ends_its_command() {
+    let place = Place::new();
+    let mut session = place.node();
+    let id = session.id().await;
+    let run = json!({ "command": "sleep 30; echo late > late.txt", "timeoutMs": 60000 });
+    let call = session.propose("shell_run", run).await;
+    session.waits(call).await;
+    let haft = session.node.haft().clone();
+    let yes = haft_runtime::Response::Approve { arguments: None, note: None, grant: None };
+    haft.resolve(id, call, user("approver"), yes).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    haft.cancel(id, call, user("owner"), None).await.unwrap();
+    let Ok(Answer::Done(outcome)) = haft.wait(id, call).await else { panic!("no end") };
+    assert!(crate::place::result(&outcome).is_err());
+    assert!(!place.host().join("late.txt").exists());
+}
+
+// S2-T55, S2-79: what is mounted, and what really holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_t55_s2_79_the_sandbox_describes_itself() {
+    let place = Place::new();
+    let mut session = place.node();
+    let said = session.call("sandbox_describe", json!({})).await.unwrap();
+    assert_eq!(said["resources"][1]["access"], "read_only");
+    assert_eq!(said["actions"].as_array().unwrap().len(), 18);
+    assert!(said["layers"].as_array().unwrap().len() >= 8, "{said}");
+    let run_shell = said["actions"].as_array().unwrap().iter().find(|a| a["name"] == "run_shell");
+    assert_eq!(run_shell.unwrap()["asks"], true);
+}
+
+// S2-T56, S2-80, D3: an action is permitted, recorded and run as the tool that it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_t56_s2_80_d3_an_action_asks_where_its_tool_asks() {
+    let place = Place::new();
+    let mut session = place.node();
+    let act = |name: &str, input| json!({ "name": name, "input": input });
+    for name in ["run_shell", "exec_persistent_shell"] {
+        let run = act(name, json!({ "command": "echo x > by_action.txt" }));
+        let call = session.propose("sandbox_execute", run).await;
+        let waiting = session.waits(call).await;
+        assert!(["shell_run", "shell_exec"].contains(&waiting.tool.as_str()));
+        assert!(!place.host().join("by_action.txt").exists(), "{name} ran unasked");
+        session.approve(call).await.unwrap();
+        assert_eq!(place.content("by_action.txt"), "x\n");
+        std::fs::remove_file(place.host().join("by_action.txt")).unwrap();
+    }
+    for (name, input) in [
+        ("inspect", json!({})),
+        ("list_dir", json!({ "path": "." })),
+        ("read_text", json!({ "path": "a.txt" })),
+        ("write_text", json!({ "path": "w.txt", "content": "a" })),
+        ("append_text", json!({ "path": "w.txt", "content": "b" })),
+        ("replace_text", json!({ "path": "w.txt", "oldText": "ab", "newText": "c" })),
+        ("mkdir", json!({ "path": "x/y" })),
+        ("stat", json!({ "path": "x/y" })),
+        ("find_entries", json!({ "path": "." })),
+        ("glob_entries", json!({ "path": ".", "pattern": "*.txt" })),
+        ("grep_text", json!({ "path": ".", "query": "two" })),
+        ("run_command", json!({ "command": "ls" })),
+        ("inspect_persistent_shell", json!({})),
+        ("open_persistent_shell", json!({})),
+        ("wait_persistent_shell", json!({})),
+        ("close_persistent_shell", json!({})),
+    ] {
+        let done = session.call("sandbox_execute", act(name, input)).await;
+        assert!(done.is_ok(), "{name}: {done:?}");
+    }
+    assert_eq!(place.content("w.txt"), "c");
+}
+
+// D3: what a session may not use, it may not use by another name either.
+#[tokio::test]
+async fn d3_an_action_of_a_tool_that_is_not_exposed_is_refused() {
+    let place = Place::new();
+    let node = place.node().node;
+    let only = ["sandbox_execute", "read"].map(|name| name.parse().unwrap());
+    let exposure = Exposure { allow: Some(only.into()), ..Exposure::default() };
+    let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
+    let id = node.session_with(config).await;
+    let write = json!({ "name": "write_text", "input": { "path": "w.txt", "content": "a" } });
+    match node.haft().call(id, "sandbox_execute", object(write)).await {
+        Err(CallError::Rejected(_)) => {}
+        Ok(Answer::Done(outcome)) => assert!(crate::place::result(&outcome).is_err()),
+        other => panic!("{other:?}"),
+    }
+    assert!(!place.host().join("w.txt").exists());
+}

@@ -1,0 +1,16 @@
+//! The managed tools through a whole node, in the real sandbox.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a broken assumption fails the test; the corpus's counts are shown"
+)]
+
+mod attacks;
+mod catalogue;
+mod commands;
+mod files;
+mod place;
+mod preflight;
+mod shells;
