@@ -23,6 +23,11 @@ pub(super) fn definitions() -> Vec<Definition> {
     all
 }
 
+/// Document 002 lets a session be named; only the call's own has a shell to show.
+fn own_session() -> Value {
+    json!({ "sessionId": text("This session's own id; it is meant unless said.") })
+}
+
 /// What comes back, with these members always there.
 fn gives(definition: &mut Definition, members: &[&str]) {
     let properties: Map<String, Value> =
@@ -40,7 +45,7 @@ fn shell_describe() -> Definition {
         use_when: "you are about to use a shell, or do not know what state it is in",
         not_for: &[("the output of the last command", "shell_read_last_output")],
     };
-    let mut definition = define("shell_describe", &routed, &object(&[], json!({})));
+    let mut definition = define("shell_describe", &routed, &object(&[], own_session()));
     definition.facets = looks(LOOKS);
     let members = ["sessionId", "cwd", "env", "persistentShell", "shellState", "artifactPaths"];
     let plans = ["lastCommandPreview", "commandPolicy", "busyPlan", "recoveryPlan"];
@@ -57,7 +62,8 @@ fn shell_history() -> Definition {
         use_when: "you need the id of an earlier command, or what was run so far",
         not_for: &[("one command whose id you know", "shell_read_command")],
     };
-    let input = object(&[], json!({ "limit": number(1, 50, "How many; 5 unless said.") }));
+    let limit = json!({ "limit": number(1, 50, "How many; 5 unless said.") });
+    let input = object(&[], with(own_session(), limit));
     let mut definition = define("shell_history", &routed, &input);
     definition.facets = looks(LOOKS);
     let members = ["sessionId", "cwd", "count", "artifactPaths"];
@@ -74,7 +80,7 @@ fn shell_read_last_output() -> Definition {
         use_when: "a command ended or is still running and you want its output",
         not_for: &[("an earlier command", "shell_read_command")],
     };
-    let mut definition = define("shell_read_last_output", &routed, &object(&[], json!({})));
+    let mut definition = define("shell_read_last_output", &routed, &object(&[], own_session()));
     definition.facets = looks(LOOKS);
     let members = ["sessionId", "cwd", "artifactPaths", "lastCommand", "liveCommand"];
     gives(&mut definition, &[&members[..], &["busyPlan", "recoveryPlan", "nextStep"]].concat());
@@ -88,7 +94,7 @@ fn shell_read_command() -> Definition {
         not_for: &[("the last command", "shell_read_last_output")],
     };
     let id = json!({ "type": "string", "pattern": "^[0-9a-f]{16}$", "description": "The command's id: 16 hexadecimal digits." });
-    let input = object(&["commandId"], json!({ "commandId": id }));
+    let input = object(&["commandId"], with(own_session(), json!({ "commandId": id })));
     let mut definition = define("shell_read_command", &routed, &input);
     definition.facets = looks(LOOKS);
     let members = ["sessionId", "cwd", "artifactPaths", "command"];

@@ -125,7 +125,10 @@ impl Hands {
             .map(|(_, held)| held)
             .collect();
         drop(sessions);
-        drop(gone);
+        if !gone.is_empty() {
+            // Ending a shell waits for its processes, and who calls here must not.
+            std::thread::spawn(move || drop(gone));
+        }
     }
 
     /// The hand of a call's own session, as the session left it.

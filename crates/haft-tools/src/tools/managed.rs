@@ -4,6 +4,7 @@ use haft_core::ToolName;
 use haft_core::session::{Preview, Returned};
 use haft_core::tool::Definition;
 use haft_runtime::{Need, Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
+use serde_json::Value;
 
 use crate::catalogue;
 use crate::hands::Hands;
@@ -17,15 +18,29 @@ pub(crate) struct Managed {
     run: Code<Returned>,
     preview: Option<Code<Preview>>,
     meant: Meant,
+    sessions: Sessions,
+}
+
+/// Which session a call may name by `sessionId`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sessions {
+    Any,
+    Own,
 }
 
 impl Managed {
     pub(crate) fn new(name: &str, run: Code<Returned>) -> Self {
-        Self { definition: catalogue::definition(name), run, preview: None, meant: |_| None }
+        let definition = catalogue::definition(name);
+        Self { definition, run, preview: None, meant: |_| None, sessions: Sessions::Any }
     }
 
     pub(crate) fn previewed(self, preview: Code<Preview>) -> Self {
         Self { preview: Some(preview), ..self }
+    }
+
+    /// Refuses calls that name another session than their own.
+    pub(crate) fn of_own_session(self) -> Self {
+        Self { sessions: Sessions::Own, ..self }
     }
 
     pub(crate) fn standing_for(self, meant: Meant) -> Self {
@@ -47,6 +62,12 @@ impl Tool for Managed {
         arguments: ToolArguments,
         context: ToolContext,
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
+        let named = arguments.get("sessionId").and_then(Value::as_str);
+        let own = context.session().to_string();
+        if self.sessions == Sessions::Own && named.is_some_and(|named| named != own) {
+            let message = format!("`sessionId` must be this session's own, {own}, or left out");
+            return Box::pin(async { Err(ToolError::invalid(message)) });
+        }
         match context.require_going() {
             Ok(()) => (self.run)(arguments, context),
             Err(stopped) => Box::pin(async { Err(stopped) }),

@@ -46,16 +46,20 @@ pub(crate) fn all() -> Vec<Managed> {
 
 fn shells() -> [Managed; 12] {
     [
-        Managed::new("shell_describe", |_, context| Box::pin(shell_state::describe(context))),
+        Managed::new("shell_describe", |_, context| Box::pin(shell_state::describe(context)))
+            .of_own_session(),
         Managed::new("shell_history", |arguments, context| {
             Box::pin(shell_state::history(arguments, context))
-        }),
+        })
+        .of_own_session(),
         Managed::new("shell_read_last_output", |_, context| {
             Box::pin(shell_state::last_output(context))
-        }),
+        })
+        .of_own_session(),
         Managed::new("shell_read_command", |arguments, context| {
             Box::pin(shell_state::command(arguments, context))
-        }),
+        })
+        .of_own_session(),
         Managed::new("shell_wait", |arguments, context| Box::pin(shell::wait(arguments, context))),
         Managed::new("shell_set_cwd", |arguments, context| {
             Box::pin(shell_state::set_cwd(arguments, context))

@@ -71,6 +71,10 @@ async fn s2_t37_s2_t39_s2_70_s2_72_s2_78_commands_are_remembered() {
     let unknown = json!({ "commandId": "0000000000000000" });
     let none = session.call("shell_read_command", unknown).await.unwrap();
     assert_eq!(none["command"], Value::Null);
+    let other = json!({ "sessionId": "ses_00000000000000000000000000" });
+    assert!(session.call("shell_history", other).await.is_err());
+    let own = json!({ "sessionId": session.id().await });
+    assert!(session.call("shell_history", own).await.is_ok());
     for path in history["artifactPaths"].as_object().unwrap().values() {
         let read = session.call("read", json!({ "path": path })).await;
         assert!(read.is_ok(), "{path}: {read:?}");
