@@ -36,7 +36,7 @@ pub use driver::{Driver, Settings};
 pub use error::InputError;
 pub use fresh::fresh_bits;
 pub use haft::{
-    Answer, BuildError, CallError, GrantTerms, Haft, HaftBuilder, ResolveError, Response,
+    Answer, BuildError, CallError, Direct, GrantTerms, Haft, HaftBuilder, ResolveError, Response,
     UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step};

@@ -190,7 +190,10 @@ impl Toolbox {
     }
 }
 
-fn admitted(registered: &Registered, given: Given) -> Result<Map<String, Value>, Refusal> {
+pub(super) fn admitted(
+    registered: &Registered,
+    given: Given,
+) -> Result<Map<String, Value>, Refusal> {
     let admitted = match given {
         Given::Text(text) => registered.admit_text(text.as_bytes()),
         Given::Object(object) => registered.admit(object),
