@@ -262,9 +262,8 @@ async fn hooks_take_what_the_function_takes() {
     assert!(matches!(tool.verify(unreadable, context()).await, Verification::Unknown));
 }
 
-// S1-23: who asks, how to stop, and what the application gives.
 #[tokio::test]
-async fn s1_23_a_context_carries_actor_stop_and_services() {
+async fn a_detached_context_carries_actor_stop_and_services() {
     let context = context();
     assert_eq!(context.actor(), &haft::Actor::system());
     assert!(context.require_going().is_ok());
