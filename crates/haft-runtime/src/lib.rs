@@ -42,6 +42,8 @@ pub use haft::{
 pub use live::{Live, LiveStream, Step};
 pub use model::{AskedCall, Model, ModelAnswer, ModelRequest};
 pub use performer::{Job, Performer, Task};
+#[doc(hidden)]
+pub use tool::__private;
 pub use tool::{
     FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError, ToolFuture,
 };

@@ -79,6 +79,12 @@ impl HaftBuilder {
         self
     }
 
+    /// Adds tools that are shared already, such as those of a value.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
     /// Adds a tool that someone else runs: a person, a client, the model's provider.
     pub fn declare(mut self, definition: Definition) -> Self {
         self.declared.push(definition);
