@@ -43,7 +43,7 @@ impl Direct {
     /// [`CallError::Rejected`] when nothing ran.
     pub async fn call(&self, tool: &str, arguments: &str) -> Result<Outcome, CallError> {
         let run = self.run();
-        let given = Given::Text(arguments.to_owned());
+        let given = Given::Text(arguments);
         let admitted = self.toolbox.admit_directly(&run, &self.config, tool, given);
         let (registered, arguments) = admitted.map_err(refused)?;
         if registered.spec().executor != Executor::Server {

@@ -52,6 +52,11 @@ fn is_container(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Array(_))
 }
 
+/// Only what holds something else can be a reference, or hold one.
+fn is_nested(value: &Value) -> bool {
+    matches!(value, Value::Object(_) | Value::Array(_))
+}
+
 fn descend(step: &str, value: &Value, path: &mut String, found: &mut Vec<Reference>) {
     let length = path.len();
     path.push('/');

@@ -24,17 +24,17 @@ const LOOK_BACK: u32 = 256;
 
 /// A call that is asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Asked<'a> {
     pub(crate) provider_id: ProviderCallId,
     pub(crate) name: String,
-    pub(crate) arguments: Given,
+    pub(crate) arguments: Given<'a>,
 }
 
 /// Arguments as they are given.
 #[derive(Debug)]
-pub(crate) enum Given {
+pub(crate) enum Given<'a> {
     /// The text that a model wrote.
-    Text(String),
+    Text(&'a str),
     /// An object that a program made.
     Object(Map<String, Value>),
 }
@@ -49,13 +49,13 @@ pub(crate) struct Asker<'a> {
 
 impl Toolbox {
     /// Checks name and arguments, and hears the policies.
-    pub(crate) async fn propose(&self, asker: Asker<'_>, id: CallId, asked: Asked) -> Proposal {
+    pub(crate) async fn propose(&self, asker: Asker<'_>, id: CallId, asked: Asked<'_>) -> Proposal {
         let Asked { provider_id, name, arguments } = asked;
         let check = self.check(asker, id, &name, arguments).await;
         Proposal { id, provider_id, name, check }
     }
 
-    async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given) -> Check {
+    async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given<'_>) -> Check {
         let Some(registered) = self.registry.get(name) else {
             return self.registry.advertise(asker.exposure).unknown(name).into();
         };
@@ -117,7 +117,7 @@ impl Toolbox {
                 let message = "the system gives no randomness for ids";
                 return failed(Failure::new(ErrorClass::Internal, message));
             };
-            let arguments = Given::Text(call.arguments);
+            let arguments = Given::Text(&call.arguments);
             let asked = Asked { provider_id: call.provider_id, name: call.name, arguments };
             calls.push(self.propose(asker, CallId::from_bits(bits), asked).await);
         }
@@ -192,7 +192,7 @@ impl Toolbox {
 
 pub(super) fn admitted(
     registered: &Registered,
-    given: Given,
+    given: Given<'_>,
 ) -> Result<Map<String, Value>, Refusal> {
     let admitted = match given {
         Given::Text(text) => registered.admit_text(text.as_bytes()),

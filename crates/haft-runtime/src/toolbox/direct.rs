@@ -26,7 +26,7 @@ impl Toolbox {
         run: &Run,
         config: &Config,
         name: &str,
-        given: Given,
+        given: Given<'_>,
     ) -> Result<(Arc<Registered>, ToolArguments), Refusal> {
         let Some(registered) = self.registry.get(name) else {
             return Err(self.registry.advertise(&config.exposure).unknown(name));
@@ -97,6 +97,11 @@ impl Toolbox {
                 Err(_) => Poll::Ready(failed(ErrorClass::Internal, "the tool panicked")),
             }
         });
+        let mut caught = pin!(caught);
+        // Most tools are done before they ever wait: those need no timer.
+        if let Poll::Ready(returned) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
+            return returned;
+        }
         match tokio::time::timeout(limit.into(), caught).await {
             Ok(returned) => returned,
             Err(_) => {
