@@ -93,7 +93,7 @@ fn only_regular_files_are_read_and_none_can_hold_the_reader() {
 }
 
 #[test]
-fn s2_67_a_write_replaces_all_or_nothing_and_keeps_the_mode() {
+fn a_write_replaces_all_or_nothing_and_keeps_the_mode() {
     let place = Place::new();
     let path = place.host().join("a.txt");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();

@@ -70,7 +70,7 @@ fn files_made_inside_belong_to_the_owner_of_the_root() {
 }
 
 #[test]
-fn s2_68_the_read_only_hand_changes_nothing_whatever_it_runs() {
+fn the_read_only_hand_changes_nothing_whatever_it_runs() {
     let place = Place::new();
     let sandbox = open_read_only(&place);
     let tries = "echo x > PWNED; touch sub/PWNED; rm -f a.txt; mv a.txt b; ln a.txt c; chmod 777 a.txt; truncate -s0 a.txt; \
@@ -82,9 +82,8 @@ fn s2_68_the_read_only_hand_changes_nothing_whatever_it_runs() {
     assert_eq!(names, 3, "a.txt, agent (a mount point) and sub");
 }
 
-// S2-79
 #[test]
-fn s2_79_every_layer_is_reported_as_it_stands() {
+fn every_layer_is_reported_as_it_stands() {
     let place = Place::new();
     let sandbox = open(&place);
     let standing = |layer| {
