@@ -53,7 +53,7 @@ impl Launcher {
 
     /// The map by which what belongs to `owner` belongs to the sandbox's user inside. Only root needs one.
     pub(crate) fn owners(&self, owner: (u32, u32)) -> Result<Option<Arc<OwnedFd>>, String> {
-        if !rustix::process::geteuid().is_root() {
+        if !is_host_root() {
             return Ok(None);
         }
         let mut known = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,6 +117,12 @@ impl Stage {
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
+}
+
+/// Whether this is the host's root, and not one who is called so in a user namespace of somebody else.
+pub(crate) fn is_host_root() -> bool {
+    let map = || std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::geteuid().is_root() && map().split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Ends the process without running anything that belongs to another stage.

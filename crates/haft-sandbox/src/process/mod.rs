@@ -10,7 +10,9 @@ pub(crate) use output::Stream;
 
 use crate::environment::Variables;
 use crate::files::{Parents, open_directory};
-use crate::launcher::{FromInit, Launcher, NO_LAUNCHER, RootSpec, Run, Setup, ToInit};
+use crate::launcher::{
+    FromInit, Launcher, NO_LAUNCHER, RootSpec, Run, SANDBOX_USER, Setup, ToInit, is_host_root,
+};
 use crate::layers::LayerReport;
 use crate::mounts::{Access, Mounted};
 use crate::policy::{Limits, Network, Policy, Writes};
@@ -178,10 +180,7 @@ impl Sandbox {
                 why: "an argument has a NUL byte in it".to_owned(),
             });
         }
-        let (out, their_out) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
-        let (err, their_err) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+        let ((out, their_out), (err, their_err)) = (pipe()?, pipe()?);
         let slot = Slot::new(run.id, command.keep, command.sink)?;
         self.link.lock().get_or_insert_default().insert(run.id, Arc::clone(&slot));
         let id = run.id;
@@ -330,6 +329,23 @@ fn inside(path: &VirtualPath) -> PathBuf {
     PathBuf::from("/").join(path.below(0))
 }
 
+/// A pipe between a caller and a command.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    give_to_commands(write.as_fd())?;
+    Ok((read, write))
+}
+
+/// Lets commands open `/dev/stdout` and its like, which they can only if it belongs to their user.
+fn give_to_commands(file: BorrowedFd<'_>) -> io::Result<()> {
+    if is_host_root() {
+        let (user, group) =
+            (rustix::fs::Uid::from_raw(SANDBOX_USER), rustix::fs::Gid::from_raw(SANDBOX_USER));
+        rustix::fs::fchown(file, Some(user), Some(group))?;
+    }
+    Ok(())
+}
+
 fn stdin(stdin: &Stdin) -> io::Result<OwnedFd> {
     match stdin {
         Stdin::Empty => Ok(std::fs::File::open("/dev/null")?.into()),
@@ -338,6 +354,7 @@ fn stdin(stdin: &Stdin) -> io::Result<OwnedFd> {
                 std::fs::File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
             file.write_all(bytes)?;
             file.rewind()?;
+            give_to_commands(file.as_fd())?;
             Ok(file.into())
         }
     }
