@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of agents, sessions or permission: whoever calls it has decided that something may be done.
 
+pub mod classify;
 pub mod edit;
 pub mod environment;
 pub mod files;
@@ -11,6 +12,7 @@ pub mod mounts;
 pub mod policy;
 pub mod process;
 pub mod search;
+pub mod shell;
 pub mod virtual_path;
 
 mod sys;

@@ -94,6 +94,12 @@ impl VirtualPath {
         path.bounded()
     }
 
+    /// Reads an absolute path of a sandbox, where virtual paths lie at their own places.
+    pub(crate) fn of_inside(path: &[u8]) -> Option<Self> {
+        path.starts_with(b"/").then_some(())?;
+        Self::parse(&escaped(path), &Self::top()).ok()
+    }
+
     /// The path of an entry in this directory, by the bytes of its name.
     pub fn join(&self, name: &OsStr) -> Self {
         let mut names = self.names.clone();

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 /// The most open files that go with one frame.
-pub(crate) const MAX_FILES: usize = 8;
+pub(crate) const MAX_FILES: usize = 12;
 /// The largest frame: a script, its environment, and room.
 const MAX_FRAME: usize = 8 << 20;
 

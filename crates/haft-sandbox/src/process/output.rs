@@ -52,11 +52,11 @@ impl Sink {
         Self { to: Box::new(to), left: limit, state: SinkState::Whole }
     }
 
-    pub(super) fn state(&self) -> SinkState {
+    pub(crate) fn state(&self) -> SinkState {
         self.state
     }
 
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
         if self.state != SinkState::Whole {
             return;
         }

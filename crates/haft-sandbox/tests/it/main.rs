@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a broken assumption fails the test")]
 
+mod classify;
 mod corpus;
 mod edit;
 mod files;
@@ -10,3 +11,4 @@ mod place;
 mod process;
 mod race;
 mod search;
+mod shell;
