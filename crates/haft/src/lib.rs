@@ -70,11 +70,13 @@ pub use haft_macros::{tool, tools};
 #[doc(hidden)]
 pub use haft_runtime::__private;
 pub use haft_runtime::{
-    Answer, Artifacts, BuildError, CallError, FunctionTool, GrantTerms, Haft, HaftBuilder,
-    InputError, Invocation, Judgement, Live, LiveStream, Middleware, Need, Next, Opinion, Policy,
-    ResolveError, Response, SealingKey, Services, Settings, Tool, ToolArguments, ToolContext,
-    ToolError, ToolFuture, UndoError, Verdict, Verifier, Waiting, Wish,
+    Answer, Artifacts, AskedCall, BuildError, CallError, Direct, FunctionTool, GrantTerms, Haft,
+    HaftBuilder, InputError, Invocation, Judgement, Live, LiveStream, Middleware, Model,
+    ModelAnswer, ModelRequest, Need, Next, Opinion, Policy, ResolveError, Response, SealingKey,
+    Services, Settings, Step, Tool, ToolArguments, ToolContext, ToolError, ToolFuture, UndoError,
+    Verdict, Verifier, Waiting, Wish,
 };
+pub use haft_runtime::{registry, schema, testing};
 pub use haft_store::{Store, Tenant};
 pub use schemars::{self, JsonSchema};
 pub use serde_json::{Value, json};

@@ -48,12 +48,8 @@ fn members(members: &Map<String, Value>, path: &mut String, found: &mut Vec<Refe
     }
 }
 
-fn is_container(value: &Value) -> bool {
-    matches!(value, Value::Object(_) | Value::Array(_))
-}
-
 /// Only what holds something else can be a reference, or hold one.
-fn is_nested(value: &Value) -> bool {
+fn is_container(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Array(_))
 }
 
