@@ -17,7 +17,7 @@ use crate::kit::{
     schema, script, value, waiting, yes,
 };
 
-// S1-11, S3-1, S3-8, S3-10, S4-12: name, arguments, code, result.
+// S0-5, S1-11, S3-1, S3-8, S3-10, S4-12: name, arguments, code, result.
 #[tokio::test]
 async fn a_call_gives_what_the_tools_code_gives() {
     let effects = Effects::default();
