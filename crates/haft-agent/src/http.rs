@@ -14,7 +14,7 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -124,10 +124,14 @@ pub struct NoRootsError {
 }
 
 impl Client {
-    pub(crate) fn new(endpoint: Endpoint, timeouts: Timeouts) -> Result<Self, NoRootsError> {
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+        more_roots: &[Vec<u8>],
+    ) -> Result<Self, NoRootsError> {
         let tls = match endpoint.scheme {
             Scheme::Http => None,
-            Scheme::Https => Some(Arc::new(tls_config()?)),
+            Scheme::Https => Some(Arc::new(tls_config(more_roots)?)),
         };
         Ok(Self { endpoint, timeouts, tls })
     }
@@ -188,10 +192,11 @@ impl Client {
     }
 }
 
-fn tls_config() -> Result<rustls::ClientConfig, NoRootsError> {
+fn tls_config(more_roots: &[Vec<u8>]) -> Result<rustls::ClientConfig, NoRootsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = rustls::RootCertStore::empty();
-    let (n_added, _) = roots.add_parsable_certificates(found.certs);
+    let more = more_roots.iter().map(|der| CertificateDer::from(der.clone()));
+    let (n_added, _) = roots.add_parsable_certificates(found.certs.into_iter().chain(more));
     let no_roots = |message: String| NoRootsError { message };
     if n_added == 0 {
         let why = found.errors.first().map(ToString::to_string);

@@ -68,7 +68,8 @@ impl Decoder {
         let cache_read = number_at(given, "/cache_read_input_tokens");
         if let Some(fresh) = number_at(given, "/input_tokens") {
             let written = number_at(given, "/cache_creation_input_tokens").unwrap_or(0);
-            usage.input = Some(fresh + written + cache_read.unwrap_or(0));
+            let cached = cache_read.unwrap_or(0);
+            usage.input = Some(fresh.saturating_add(written).saturating_add(cached));
         }
         usage.output = number_at(given, "/output_tokens").or(usage.output);
         usage.cache_read = cache_read.or(usage.cache_read);

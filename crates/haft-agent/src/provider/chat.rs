@@ -1,14 +1,18 @@
 //! The stream of OpenAI's Chat Completions.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::{PartialCalls, Reply, Stop, StreamError, Usage, number_at, reported, text_at};
+use super::{PartialCall, Reply, Stop, StreamError, Usage, number_at, reported, text_at};
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     reply: Reply,
     refusal: String,
-    calls: PartialCalls,
+    calls: Vec<PartialCall>,
+    /// Where the call of an index stands among them.
+    places: BTreeMap<u64, usize>,
 }
 
 impl Decoder {
@@ -47,14 +51,7 @@ impl Decoder {
 
     fn take_call(&mut self, piece: &Value) {
         let id = text_at(piece, "/id").filter(|id| !id.is_empty());
-        let last = self.calls.last_index();
-        // Servers that send whole calls leave the index out: an id then begins the next one.
-        let index = number_at(piece, "/index").unwrap_or_else(|| match (id, last) {
-            (Some(_), Some(last)) => last + 1,
-            (None, Some(last)) => last,
-            (_, None) => 0,
-        });
-        let call = self.calls.at(index);
+        let Some(call) = self.call_of(number_at(piece, "/index"), id) else { return };
         if let Some(id) = id {
             call.id = Some(id.to_owned());
         }
@@ -62,13 +59,32 @@ impl Decoder {
         call.arguments.push_str(text_at(piece, "/function/arguments").unwrap_or_default());
     }
 
+    /// Finds the call that a piece belongs to, or begins one. Servers that send whole calls leave
+    /// the index out or give every call the same: another id then begins another call.
+    fn call_of(&mut self, index: Option<u64>, id: Option<&str>) -> Option<&mut PartialCall> {
+        let known = match index {
+            Some(index) => self.places.get(&index).copied(),
+            None => self.calls.len().checked_sub(1),
+        };
+        let begun = known.and_then(|at| self.calls.get(at)).and_then(|call| call.id.as_deref());
+        let is_another = id.is_some() && begun.is_some() && begun != id;
+        let at = known.filter(|_| !is_another).unwrap_or(self.calls.len());
+        if at == self.calls.len() {
+            self.calls.push(PartialCall::default());
+        }
+        if let Some(index) = index {
+            self.places.insert(index, at);
+        }
+        self.calls.get_mut(at)
+    }
+
     pub(super) fn has_begun(&self) -> bool {
-        let Self { reply, refusal, calls } = self;
+        let Self { reply, refusal, calls, .. } = self;
         !reply.text.is_empty() || !refusal.is_empty() || !calls.is_empty() || reply.stop.is_some()
     }
 
     pub(super) fn finish(self) -> Result<Reply, StreamError> {
-        let Self { mut reply, refusal, calls } = self;
+        let Self { mut reply, refusal, calls, .. } = self;
         if reply.stop.is_none() {
             return Err(StreamError::Cut);
         }
@@ -76,7 +92,8 @@ impl Decoder {
             reply.text.push_str(&refusal);
             reply.stop = Some(Stop::Refused);
         }
-        reply.calls = calls.into_asked()?;
+        let calls = (0..).zip(calls).map(|(at, call)| call.into_asked(at));
+        reply.calls = calls.collect::<Result<_, _>>()?;
         Ok(reply)
     }
 }

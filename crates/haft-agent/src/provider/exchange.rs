@@ -64,7 +64,7 @@ impl Provider {
     /// When the URL or the key cannot be used, or nobody is trusted for `https`.
     pub fn new(config: ProviderConfig) -> Result<Self, ProviderError> {
         let endpoint = Endpoint::new(&config.base_url, config.api.path())?;
-        let client = Client::new(endpoint, config.timeouts)?;
+        let client = Client::new(endpoint, config.timeouts, &config.more_roots)?;
         let headers = headers(&config).map_err(|_| ProviderError::ApiKey)?;
         Ok(Self { config, client, headers })
     }
@@ -108,7 +108,7 @@ impl Provider {
             tracing::debug!(attempt, wait_ms = wait.as_millis() as u64, "asking the model again");
             tokio::time::sleep(wait).await;
             attempt += 1;
-            backoff = (backoff * 2).min(retry.wait_max);
+            backoff = backoff.saturating_mul(2).min(retry.wait_max);
         }
     }
 

@@ -10,7 +10,6 @@ mod chat;
 mod exchange;
 mod responses;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +98,8 @@ pub struct ProviderConfig {
     pub timeouts: Timeouts,
     /// When a request is sent again.
     pub retry: Retry,
+    /// Certificate authorities (DER) that are trusted beside the system's.
+    pub more_roots: Vec<Vec<u8>>,
     /// Hears every frame as it arrives.
     pub on_frame: Option<FrameListener>,
 }
@@ -112,6 +113,7 @@ impl ProviderConfig {
             api_key: None,
             timeouts: Timeouts::default(),
             retry: Retry::default(),
+            more_roots: Vec::new(),
             on_frame: None,
         }
     }
@@ -313,28 +315,6 @@ struct PartialCall {
     id: Option<String>,
     name: String,
     arguments: String,
-}
-
-/// The calls of an answer, by the place that the provider gives them.
-#[derive(Debug, Default)]
-struct PartialCalls(BTreeMap<u64, PartialCall>);
-
-impl PartialCalls {
-    fn at(&mut self, index: u64) -> &mut PartialCall {
-        self.0.entry(index).or_default()
-    }
-
-    fn last_index(&self) -> Option<u64> {
-        self.0.last_key_value().map(|(index, _)| *index)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn into_asked(self) -> Result<Vec<AskedCall>, StreamError> {
-        self.0.into_iter().map(|(index, call)| call.into_asked(index)).collect()
-    }
 }
 
 impl PartialCall {

@@ -115,3 +115,31 @@ async fn every_frame_is_heard_as_it_came() {
     let heard = heard.lock().unwrap();
     assert_eq!((heard.len(), heard.last().unwrap().data.as_str()), (11, "[DONE]"));
 }
+
+#[tokio::test]
+async fn a_provider_over_tls_is_asked_when_it_is_trusted_and_told_nothing_when_not() {
+    let (fake, certificate) = Fake::start_tls(Scene::stream(CHAT)).await;
+    let mut config = fake.config(Api::OpenAiChat);
+    config.more_roots.push(certificate);
+    assert_eq!(ask(config).await.unwrap().calls.len(), 2);
+    let (fake, stranger) = Fake::start_tls(Scene::stream(CHAT)).await;
+    let (other, _) = Fake::start_tls(Scene::stream(CHAT)).await;
+    let mut config = other.config(Api::OpenAiChat);
+    config.retry.attempts = 1;
+    config.more_roots.push(stranger);
+    let failure = ask(config).await.unwrap_err();
+    assert_eq!(failure.class, ErrorClass::Upstream);
+    assert!(failure.message.contains("certificate"), "{}", failure.message);
+    assert!(fake.requests().is_empty() && other.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_is_never_shown() {
+    let fake = Fake::start([]).await;
+    let provider = Provider::new(fake.config(Api::AnthropicMessages)).unwrap();
+    assert!(!format!("{provider:?}").contains("sk-hush"));
+    let mut config = fake.config(Api::OpenAiChat);
+    config.api_key = Some(haft_agent::provider::ApiKey::new("sk-\nhush"));
+    let error = Provider::new(config).unwrap_err();
+    assert!(!format!("{error:?} {error}").contains("hush"));
+}

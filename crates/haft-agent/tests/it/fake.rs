@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use haft_agent::provider::{Api, ApiKey, ProviderConfig, Retry, Timeouts};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 pub(crate) const CHAT: &str = include_str!("fixtures/chat_parallel.sse");
 pub(crate) const ANTHROPIC: &str = include_str!("fixtures/anthropic_parallel.sse");
@@ -83,6 +84,33 @@ impl Fake {
         fake
     }
 
+    /// As [`Fake::start`], for one connection over TLS by a certificate for `localhost` that
+    /// nobody has signed; also returns that certificate.
+    pub(crate) async fn start_tls(scene: Scene) -> (Self, Vec<u8>) {
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificate = signed.cert.der().to_vec();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone().into()], key.into())
+            .unwrap();
+        let listener = TcpListener::bind("localhost:0").await.unwrap();
+        let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let fake = Self { url, requests: Arc::clone(&requests) };
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await;
+            if let Ok(stream) = stream {
+                play(stream, scene, requests).await;
+            }
+        });
+        (fake, certificate)
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -97,7 +125,11 @@ impl Fake {
     }
 }
 
-async fn play(mut stream: TcpStream, scene: Scene, requests: Arc<Mutex<Vec<Request>>>) {
+async fn play<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    scene: Scene,
+    requests: Arc<Mutex<Vec<Request>>>,
+) {
     let request = read(&mut stream).await;
     requests.lock().unwrap().push(request);
     let head = format!("{}\r\nconnection: close\r\n\r\n", scene.head);
@@ -110,12 +142,15 @@ async fn play(mut stream: TcpStream, scene: Scene, requests: Arc<Mutex<Vec<Reque
         stream.flush().await.unwrap();
         tokio::task::yield_now().await;
     }
+    stream.flush().await.unwrap();
     if scene.end == End::Stall {
         std::future::pending::<()>().await;
     }
+    // Whoever has gone needs no goodbye.
+    stream.shutdown().await.unwrap_or_default();
 }
 
-async fn read(stream: &mut TcpStream) -> Request {
+async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Request {
     let mut bytes = Vec::new();
     loop {
         let mut buffer = [0; 4096];

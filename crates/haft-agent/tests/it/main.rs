@@ -7,6 +7,7 @@ mod fake;
 mod pairing;
 mod sessions;
 mod streams;
+mod traces;
 #[path = "../../../haft-core/tests/it/world.rs"]
 #[expect(dead_code, reason = "the core's world can do more than is needed here")]
 mod world;

@@ -99,6 +99,14 @@ async fn suspended(node: &TestNode, session: SessionId, n: usize) -> Vec<CallId>
     .await
 }
 
+/// Runs a session until its model has answered once.
+pub(crate) async fn answered_once(provider: ProviderConfig) -> SessionId {
+    let (node, session) = started(Haft::builder(), model(provider)).await;
+    let answered = |event: &Event| matches!(event, Event::TurnAnswered { .. });
+    eventually(&node, session, |events| events.iter().any(answered).then_some(())).await;
+    session
+}
+
 fn chat_text(text: &str) -> String {
     let text = Value::from(text);
     format!(

@@ -60,6 +60,44 @@ proptest! {
         }
         assert_whole(&decode(api, pieces).unwrap());
     }
+
+    #[test]
+    fn a_damaged_stream_is_an_answer_or_an_error_and_nothing_else(
+        which in 0..ALL.len(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let (api, text) = ALL[which];
+        let mut bytes = text.as_bytes().to_vec();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let (mut sse, mut decoder) = (SseDecoder::default(), Decoder::new(api));
+        let frames = sse.push(&bytes).unwrap_or_default();
+        let taken = frames.iter().try_for_each(|frame| decoder.take(frame));
+        if taken.is_ok() && let Ok(reply) = decoder.finish() {
+            prop_assert!(reply.stop.is_some());
+        }
+    }
+}
+
+#[test]
+fn calls_without_an_index_or_all_with_the_same_are_told_apart_by_their_ids() {
+    for index in ["", "\"index\":0,"] {
+        let call = |id: &str| {
+            format!(
+                "{{{index}\"id\":\"{id}\",\"function\":{{\"name\":\"a\",\"arguments\":\"{{}}\"}}}}"
+            )
+        };
+        let calls = format!("{},{}", call("x"), call("y"));
+        let chunk = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{calls}]}},\"finish_reason\":\"tool_calls\"}}]}}\n\n"
+        );
+        let reply = decode(Api::OpenAiChat, [chunk.as_bytes()]).unwrap();
+        let seen: Vec<_> =
+            reply.calls.iter().map(|c| (c.provider_id.as_str(), c.arguments.as_str())).collect();
+        assert_eq!(seen, [("x", "{}"), ("y", "{}")]);
+    }
 }
 
 // provider-002: wherever a stream is cut before its end, none of its calls is given.
