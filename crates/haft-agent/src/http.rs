@@ -30,6 +30,8 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of the answer.
     pub idle: Duration,
+    /// From the first to the last byte, however lively the answer is.
+    pub total: Duration,
 }
 
 impl Default for Timeouts {
@@ -38,6 +40,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(120),
             idle: Duration::from_secs(120),
+            total: Duration::from_secs(1800),
         }
     }
 }

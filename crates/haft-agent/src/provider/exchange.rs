@@ -6,6 +6,7 @@ use haft_core::{ErrorClass, Failure};
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -113,6 +114,17 @@ impl Provider {
     }
 
     async fn ask_once(&self, body: Vec<u8>) -> Result<Reply, Trouble> {
+        let limit = self.config.timeouts.total;
+        match timeout(limit, self.exchange(body)).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                let error = HttpError::Timeout { stage: "end of the answer", limit };
+                Err(Trouble::of_transport(&error, true))
+            }
+        }
+    }
+
+    async fn exchange(&self, body: Vec<u8>) -> Result<Reply, Trouble> {
         let answer = self.client.post(&self.headers, body).await;
         let answer = answer.map_err(|error| Trouble::of_transport(&error, false))?;
         if answer.status != StatusCode::OK {

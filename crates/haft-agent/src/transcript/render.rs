@@ -103,7 +103,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn user(&mut self, text: &str) {
-        if text.is_empty() {
+        if text.trim().is_empty() {
             return;
         }
         match self.api {
@@ -154,6 +154,9 @@ impl Writer<'_> {
     }
 
     fn messages_of_chat(&mut self, text: &str, calls: &[(ProviderCallId, &PairedCall)]) {
+        if text.is_empty() && calls.is_empty() {
+            return;
+        }
         let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
         let content = if text.is_empty() { Value::Null } else { text.into() };
         message.insert("content".to_owned(), content);

@@ -8,7 +8,7 @@ use haft_core::{ErrorClass, Failure};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{ALL, ANTHROPIC, CHAT, Fake, Scene};
+use crate::fake::{ALL, ANTHROPIC, CHAT, End, Fake, Scene};
 
 async fn ask(config: ProviderConfig) -> Result<haft_agent::provider::Reply, Failure> {
     let provider = Provider::new(config).unwrap();
@@ -74,11 +74,11 @@ async fn an_overload_reported_before_any_token_is_tried_again_and_after_one_neve
 #[tokio::test]
 async fn a_stalled_stream_is_given_up_and_a_cancelled_one_at_once() {
     let half = &CHAT[..CHAT.find("call_B2").unwrap()];
-    let fake = Fake::start([Scene::stream(half).stalling()]).await;
+    let fake = Fake::start([Scene::stream(half).then(End::Stall)]).await;
     let mut config = fake.config(Api::OpenAiChat);
     config.timeouts.idle = Duration::from_millis(30);
     assert_eq!(ask(config).await.unwrap_err().class, ErrorClass::Timeout);
-    let fake = Fake::start([Scene::stream(half).stalling()]).await;
+    let fake = Fake::start([Scene::stream(half).then(End::Stall)]).await;
     let provider = Provider::new(fake.config(Api::OpenAiChat)).unwrap();
     let stop = CancellationToken::new();
     let (body, asked) = (json!({}), stop.clone());
@@ -90,6 +90,15 @@ async fn a_stalled_stream_is_given_up_and_a_cancelled_one_at_once() {
         stop.cancel();
     });
     assert_eq!(answer.unwrap_err().class, ErrorClass::Cancelled);
+}
+
+#[tokio::test]
+async fn a_provider_that_only_says_that_it_lives_is_given_up_too() {
+    let fake = Fake::start([Scene::stream("").then(End::KeepAlive)]).await;
+    let mut config = fake.config(Api::OpenAiChat);
+    config.timeouts.total = Duration::from_millis(100);
+    assert_eq!(ask(config).await.unwrap_err().class, ErrorClass::Timeout);
+    assert_eq!(fake.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -34,6 +34,8 @@ pub(crate) struct Scene {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Close,
+    /// Only signs of life come, for ever.
+    KeepAlive,
     /// Nothing more comes, and the connection stays.
     Stall,
 }
@@ -49,8 +51,8 @@ impl Scene {
         Self { head, body: body.into(), piece: 4096, end: End::Close }
     }
 
-    pub(crate) fn stalling(mut self) -> Self {
-        self.end = End::Stall;
+    pub(crate) fn then(mut self, end: End) -> Self {
+        self.end = end;
         self
     }
 }
@@ -119,7 +121,8 @@ impl Fake {
         let mut config = ProviderConfig::new(api, &self.url);
         config.api_key = Some(ApiKey::new("sk-hush"));
         let ms = Duration::from_millis;
-        config.timeouts = Timeouts { connect: ms(5000), first_byte: ms(5000), idle: ms(5000) };
+        let limit = ms(20_000);
+        config.timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, total: limit };
         config.retry = Retry { attempts: 3, backoff: ms(1), wait_max: ms(1000) };
         config
     }
@@ -143,8 +146,14 @@ async fn play<S: AsyncRead + AsyncWrite + Unpin>(
         tokio::task::yield_now().await;
     }
     stream.flush().await.unwrap();
-    if scene.end == End::Stall {
-        std::future::pending::<()>().await;
+    match scene.end {
+        End::Close => {}
+        End::KeepAlive => {
+            while stream.write_all(b": keep-alive\n\n").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        End::Stall => std::future::pending::<()>().await,
     }
     // Whoever has gone needs no goodbye.
     stream.shutdown().await.unwrap_or_default();
