@@ -40,7 +40,7 @@ pub use haft::{
     UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step};
-pub use model::{AskedCall, Model, ModelAnswer, ModelRequest};
+pub use model::{AskedCall, Model, ModelAnswer, ModelRequest, SessionLog};
 pub use performer::{Job, Performer, Task};
 #[doc(hidden)]
 pub use tool::__private;

@@ -16,7 +16,7 @@ use super::Toolbox;
 use super::policy::{self, Wish};
 use crate::fresh::fresh_bits;
 use crate::live::Step;
-use crate::model::{ModelAnswer, ModelRequest};
+use crate::model::{ModelAnswer, ModelRequest, SessionLog};
 use crate::registry::{Advertised, Refusal, Registered};
 
 /// How far back the latest message is looked for.
@@ -99,6 +99,7 @@ impl Toolbox {
         let (advertised, narrowed) = self.offer(session, &open).await;
         let request = ModelRequest {
             session,
+            log: SessionLog::new(self.store.clone(), session),
             turn,
             attempt,
             open: Arc::clone(&open),
