@@ -43,13 +43,15 @@ impl Direct {
     /// [`CallError::Rejected`] when nothing ran.
     pub async fn call(&self, tool: &str, arguments: &str) -> Result<Outcome, CallError> {
         let run = self.run();
+        // Before the tool is looked up: what is decided about an older one must not outlive it.
+        let generation = self.toolbox.registry().generation();
         let given = Given::Text(arguments);
         let admitted = self.toolbox.admit_directly(&run, &self.config, tool, given);
         let (registered, arguments) = admitted.map_err(refused)?;
         if registered.spec().executor != Executor::Server {
             return Err(CallError::NeedsStore { tool: registered.name().clone() });
         }
-        match self.verdict(&run, &registered, &arguments).await? {
+        match self.verdict(&run, &registered, &arguments, generation).await? {
             Verdict::Allow => {}
             Verdict::Ask => {
                 return Err(CallError::NeedsStore { tool: registered.name().clone() });
@@ -95,9 +97,9 @@ impl Direct {
         run: &Run,
         registered: &Registered,
         arguments: &serde_json::Map<String, serde_json::Value>,
+        generation: u64,
     ) -> Result<Verdict, CallError> {
         let each = self.toolbox.weighs_each_call(registered);
-        let generation = self.toolbox.registry().generation();
         let name = registered.name().as_str();
         if !each {
             let decided = self.decided.read().unwrap_or_else(PoisonError::into_inner);

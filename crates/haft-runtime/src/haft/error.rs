@@ -79,6 +79,12 @@ pub enum UndoError {
         /// The argument.
         argument: String,
     },
+    /// What the call was given cannot be opened.
+    #[error("{message}")]
+    Sealed {
+        /// Why.
+        message: String,
+    },
     /// The call is not known, or the undo was not taken.
     #[error(transparent)]
     Call(#[from] CallError),

@@ -1,14 +1,17 @@
 //! What a model or a program asks for, checked before the session machine decides about it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use haft_core::permission::{Exposure, Question};
+use haft_core::permission::{Exposure, Question, Report, Source, SourceReport, Verdict};
 use haft_core::session::{
     Check, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, PolicyFacts, Proposal,
     SoundCall,
 };
 use haft_core::tool::Executor;
-use haft_core::{Actor, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId};
+use haft_core::{
+    Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
+};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +21,7 @@ use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::model::{ModelAnswer, ModelRequest, SessionLog};
 use crate::registry::{Advertised, Refusal, Registered};
+use crate::schema::find_references;
 
 /// How far back the latest message is looked for.
 const LOOK_BACK: u32 = 256;
@@ -74,8 +78,24 @@ impl Toolbox {
         let Asker { session, opened_by, .. } = asker;
         let policy =
             self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await;
+        let policy = self.with_doubt_of_references(policy, &arguments);
         let contract = Arc::clone(spec.contract());
         Check::Sound(SoundCall { contract, arguments, policy, grants: Vec::new() })
+    }
+
+    /// A policy cannot weigh what an argument only points at, so a person does.
+    fn with_doubt_of_references(
+        &self,
+        mut facts: PolicyFacts,
+        arguments: &Arguments,
+    ) -> PolicyFacts {
+        if !self.policies.is_empty() && !find_references(arguments.record()).is_empty() {
+            let reason = "the policies cannot see what the arguments point at".to_owned();
+            let report = Report::Says { verdict: Verdict::Ask, reason };
+            let source = Source::Rule("arguments by reference".to_owned());
+            facts.reports.push(SourceReport { source, report });
+        }
+        facts
     }
 
     pub(crate) async fn policy_facts(&self, wish: Wish<'_>) -> PolicyFacts {
@@ -137,7 +157,13 @@ impl Toolbox {
     /// Returns what a turn is offered, and why it is less than it might be.
     async fn offer(&self, session: SessionId, open: &Open) -> (Advertised, Vec<Narrowed>) {
         let offered = self.registry.advertise(&open.config.exposure);
-        let mut offered = offered.narrowed(|tool| self.may_offer(open, tool));
+        let mut withheld = BTreeSet::new();
+        for tool in offered.tools().iter() {
+            if tool.spec().executor == Executor::Provider && !self.may_offer(open, tool).await {
+                withheld.insert(tool.name().clone());
+            }
+        }
+        let mut offered = offered.narrowed(|tool| !withheld.contains(tool.name()));
         let mut narrowed = Vec::new();
         if self.selectors.is_empty() {
             return (offered, narrowed);
@@ -157,21 +183,22 @@ impl Toolbox {
 
     /// A provider runs its tools where nobody can be asked, so what would have to be asked about
     /// is not offered. Everything else is asked about when it is called.
-    fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
-        if tool.spec().executor != Executor::Provider {
-            return true;
-        }
+    async fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
+        let (session, opened_by) = (open.session, &open.opened_by);
+        let arguments = Arguments::plain(Map::new());
+        let wish = Wish { session, opened_by, spec: tool.spec(), arguments: &arguments };
+        let facts = self.policy_facts(wish).await;
         let question = Question {
             contract: tool.spec().contract(),
-            arguments: &haft_core::Arguments::plain(Map::new()),
+            arguments: &arguments,
             level: open.config.level,
             profile: open.config.profile,
             exposure: &open.config.exposure,
-            reports: &[],
+            reports: &facts.reports,
             grants: open.grants(),
             now: self.clock.now(),
         };
-        question.may_offer()
+        facts.unmet_precondition.is_none() && question.may_offer()
     }
 
     /// Returns what was said last, for those who choose tools by it.

@@ -121,12 +121,12 @@ impl Toolbox {
             ToolError::internal(format!("`{}` has no code on this side to run", registered.name()))
         })?;
         let spec = registered.spec();
-        let redactor = Redactor::of_call(&arguments, &spec.redaction);
         let artifacts = &self.surroundings.artifacts;
         let resolved = references::resolve(artifacts, run.scope.session, arguments).await;
         let mut arguments = resolved.map_err(|error| ToolError::invalid(error.to_string()))?;
+        let redactor = Redactor::of_call(&arguments, &spec.redaction);
         inject(&mut arguments, &spec.injected, &run.scope);
-        let context = self.context(run);
+        let context = self.context(run).with_redactor(redactor.clone());
         Ok(Prepared { registered, code, arguments, context, redactor })
     }
 }

@@ -70,8 +70,7 @@ impl Toolbox {
             false => self.enter_guarded(&registered, prepared).await,
         };
         self.live.step(session, call, Step::Message);
-        redactor.returned(&mut returned);
-        let returned = self.clean(returned);
+        self.mask(&redactor, &mut returned);
         self.live.step(session, call, Step::Artifacts);
         let (max, artifacts) = (registered.spec().max_result_bytes, &self.surroundings.artifacts);
         bounds::bounded(returned, max, session, artifacts).await
@@ -84,7 +83,7 @@ impl Toolbox {
 
     /// Runs the tool's code with nothing around it.
     async fn enter(&self, registered: &Registered, prepared: Prepared) -> Returned {
-        let Prepared { code, arguments, context, .. } = prepared;
+        let Prepared { code, arguments, context, redactor, .. } = prepared;
         let (session, call) = (context.session(), context.call());
         self.live.step(session, call, Step::Before);
         self.live.step(session, call, Step::Executing);
@@ -93,7 +92,8 @@ impl Toolbox {
             Err(error) => Err(error),
         };
         self.live.step(session, call, Step::After);
-        let returned = entered.unwrap_or_else(ToolError::into_returned);
+        let mut returned = entered.unwrap_or_else(ToolError::into_returned);
+        self.mask(&redactor, &mut returned);
         match returned.result {
             CallResult::Ok(output) => {
                 Returned { result: conforming(registered, output), ..returned }
@@ -126,6 +126,7 @@ impl Toolbox {
         for hook in self.middleware.iter().rev() {
             returned = hook.after(invocation, returned).await;
         }
+        self.mask(&prepared.redactor, &mut returned);
         match returned.result {
             CallResult::Ok(output) => {
                 let result = match conforming(registered, output) {
@@ -164,7 +165,9 @@ impl Toolbox {
     pub(super) async fn preview(&self, run: &Run, call: &Call) -> Preview {
         match self.prepare(run, call).await {
             Ok(prepared) => prepared.preview(&self.surroundings.redactor).await,
-            Err(error) => trouble(&error),
+            Err(error) => trouble(&ToolError::new(
+                self.surroundings.redactor.text(&error.to_string()).into_owned(),
+            )),
         }
     }
 
@@ -206,19 +209,26 @@ impl Toolbox {
         let redaction = &registered.spec().redaction;
         let opened = self.sealer.open(run.scope.session, &call.arguments, redaction).await;
         let opened = opened.map_err(|error| ToolError::internal(error.to_string()))?;
-        let redactor = Redactor::of_call(&opened, redaction);
         let artifacts = &self.surroundings.artifacts;
         let resolved = references::resolve(artifacts, run.scope.session, opened).await;
         let arguments = resolved.map_err(|error| ToolError::invalid(error.to_string()))?;
+        let redactor = Redactor::of_call(&arguments, redaction);
         let checked = registered.input().check_object(arguments, &[]);
-        let mut arguments = checked.map_err(|misfit| ToolError::invalid(misfit.to_string()))?;
+        let mut arguments = checked
+            .map_err(|misfit| ToolError::invalid(misfit.without_secrets(redaction).to_string()))?;
         inject(&mut arguments, &registered.spec().injected, &run.scope);
-        let context = self.context(run);
+        let context = self.context(run).with_redactor(redactor.clone());
         Ok(Prepared { registered, code, arguments, context, redactor })
     }
 
     pub(super) fn context(&self, run: &Run) -> ToolContext {
         ToolContext::new(run.scope.clone(), Arc::clone(&self.surroundings), run.stop.clone())
+    }
+
+    /// Masks before anything is quoted or cut: half a secret is not recognised any more.
+    fn mask(&self, redactor: &Redactor, returned: &mut Returned) {
+        redactor.returned(returned);
+        self.surroundings.redactor.returned(returned);
     }
 
     fn clean(&self, mut returned: Returned) -> Returned {

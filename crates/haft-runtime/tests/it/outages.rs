@@ -36,16 +36,6 @@ impl Setting {
         Self { node, proxy, session, _cluster: cluster }
     }
 
-    /// Returns whether a call is in doubt, once it is either that or over.
-    async fn is_in_doubt(&self, call: CallId) -> Option<bool> {
-        if self.node.pending().await.iter().any(|pending| pending.call == call) {
-            return Some(true);
-        }
-        let events = self.node.events(self.session).await;
-        let over = |event: &Event| matches!(event, Event::CallFinished { outcome } if outcome.call == call);
-        events.iter().any(over).then_some(false)
-    }
-
     /// Returns how often the log says that a call was begun, and became doubtful.
     async fn told(&self, call: CallId) -> (usize, usize) {
         let events = self.node.events(self.session).await;
@@ -118,33 +108,5 @@ async fn s4_26_a_commit_whose_answer_is_lost_is_read_back_and_its_effect_happens
         assert_eq!(setting.proxy.n_cuts() as usize, n + 1, "the wire was cut at a commit");
         let told = setting.told(call).await;
         assert_eq!((told, setting.node.world.effects(call)), ((1, 0), 1), "{cut:?}");
-    }
-}
-
-// The database stays away until the store gives up finding out: the node owes what was decided.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_append_of_unknown_fate_is_made_up_for_when_the_database_is_back() {
-    if is_left_out() {
-        return;
-    }
-    let setting = Setting::new(Duration::from_secs(60)).await;
-    let (node, session) = (&setting.node, setting.session);
-    for cut in [Cut::BeforeCommit, Cut::AfterCommit] {
-        let first = node.propose(session, &alone("waiting")).await;
-        let second = node.propose(session, &tool("second", |_| {})).await;
-        node.begun(first).await;
-        setting.proxy.cut_next(cut, Then::StaysCut);
-        let before = setting.proxy.n_cuts();
-        node.world.open();
-        node.eventually(|| async { (setting.proxy.n_cuts() > before).then_some(()) }).await;
-        tokio::time::sleep(Duration::from_secs(12)).await;
-        setting.proxy.heal();
-        assert!(node.outcome(session, first).await.is_ok());
-        assert_eq!(node.world.effects(first), 1);
-        // Recorded as begun and not done, it is in doubt; found out in time, it is done.
-        let doubtful = node.eventually(|| setting.is_in_doubt(second)).await;
-        assert_eq!(node.world.effects(second), u32::from(!doubtful), "{cut:?}");
-        assert!(!doubtful || cut == Cut::AfterCommit, "it was never recorded as begun");
-        node.world.shut();
     }
 }
