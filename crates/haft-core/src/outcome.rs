@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::id::{ArtifactId, CallId};
 use crate::name::ToolName;
 use crate::time::{Millis, Timestamp};
-use crate::tool::Executor;
+use crate::tool::{Contract, Executor, Ownership};
 
 /// The one way in which a call ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -287,6 +287,18 @@ pub struct Provenance {
     pub executor: Executor,
     /// Whether it is taken at its word.
     pub trust: Trust,
+}
+
+impl Provenance {
+    /// Only our own code is taken at its word (document 004's security rule).
+    pub fn of(contract: &Contract) -> Self {
+        let trust = match (contract.executor, contract.ownership) {
+            (Executor::Server, Ownership::Managed) => Trust::Trusted,
+            (Executor::Server, Ownership::Mcp | Ownership::Custom)
+            | (Executor::Human | Executor::Client | Executor::Provider, _) => Trust::Untrusted,
+        };
+        Self { executor: contract.executor, trust }
+    }
 }
 
 /// Whether a result is taken at its word. Clients, people, custom tools and MCP servers are not:

@@ -59,6 +59,16 @@ pub enum ArtifactsError {
         /// What the reader found.
         found: String,
     },
+    /// More are pointed at than are looked up for one call.
+    #[error(
+        "expected at most {max} references to artifacts, found {found}; point at a larger part"
+    )]
+    TooMany {
+        /// How many.
+        found: usize,
+        /// How many at most.
+        max: usize,
+    },
     /// Nothing is there.
     #[error("artifact `{id}` has nothing at `{pointer}`")]
     NothingThere {

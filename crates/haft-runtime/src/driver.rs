@@ -33,6 +33,9 @@ use crate::sweeper;
 /// has more is not being read.
 const MAILBOX_MAX: usize = 256;
 
+/// How long a node that goes away waits for its store to take what its last jobs did.
+const RECORDING_MAX: Duration = Duration::from_secs(5);
+
 /// How often a late report is tried.
 const LATE_EVERY: Duration = Duration::from_millis(500);
 
@@ -267,7 +270,7 @@ impl<P: Performer> Driver<P> {
         self.all_at_rest(patience).await;
         self.shared.leaving.cancel();
         // Twice the grace is what a task gives its jobs; the rest is for recording what they did.
-        self.all_at_rest(self.shared.stop_grace * 3).await;
+        self.all_at_rest(self.shared.stop_grace * 2 + RECORDING_MAX).await;
         // Only now: what runs until here is this node's own.
         self.heart.abort();
         if let Err(error) = self.shared.store.retire(&self.shared.node).await {

@@ -55,11 +55,14 @@ impl Task {
         }
     }
 
-    /// Only running a tool is bounded by the tool's own clock; a model's is its client's affair.
+    /// What a tool's code does is bounded by the tool's own clock; a model's is its client's
+    /// affair.
     fn time_limit(&self) -> Option<Duration> {
         match self {
-            Self::Execute { call, .. } => Some(call.contract.exec_timeout.into()),
-            Self::AskModel { .. } | Self::Preview { .. } | Self::Verify { .. } => None,
+            Self::Execute { call, .. } | Self::Preview { call } | Self::Verify { call, .. } => {
+                Some(call.contract.exec_timeout.into())
+            }
+            Self::AskModel { .. } => None,
         }
     }
 }

@@ -36,12 +36,14 @@ pub use driver::{Driver, Settings};
 pub use error::InputError;
 pub use fresh::fresh_bits;
 pub use haft::{
-    Answer, BuildError, CallError, GrantTerms, Haft, HaftBuilder, ResolveError, Response,
+    Answer, BuildError, CallError, Direct, GrantTerms, Haft, HaftBuilder, ResolveError, Response,
     UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step};
-pub use model::{AskedCall, Model, ModelAnswer, ModelRequest};
+pub use model::{AskedCall, Model, ModelAnswer, ModelRequest, SessionLog};
 pub use performer::{Job, Performer, Task};
+#[doc(hidden)]
+pub use tool::__private;
 pub use tool::{
     FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError, ToolFuture,
 };

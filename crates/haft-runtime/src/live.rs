@@ -2,6 +2,7 @@
 //! nothing is missing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_core::session::Event;
 use haft_core::{CallId, SessionId};
@@ -62,7 +63,12 @@ pub enum Step {
 
 /// Where live events are sent and heard.
 #[derive(Debug, Clone)]
-pub struct LiveStream(broadcast::Sender<Live>);
+pub struct LiveStream {
+    sender: broadcast::Sender<Live>,
+    /// Whether anyone has ever listened: the sender's own count takes a lock, and every call
+    /// passes here several times.
+    is_heard: Arc<AtomicBool>,
+}
 
 /// How many live events a slow listener may fall behind before it misses some. It then reads
 /// the log, so this only bounds memory.
@@ -71,22 +77,23 @@ const BACKLOG_MAX: usize = 1024;
 impl LiveStream {
     /// A stream that nobody listens to yet.
     pub(crate) fn new() -> Self {
-        Self(broadcast::channel(BACKLOG_MAX).0)
+        Self { sender: broadcast::channel(BACKLOG_MAX).0, is_heard: Arc::default() }
     }
 
     pub(crate) fn step(&self, session: SessionId, call: CallId, step: Step) {
-        if self.0.receiver_count() > 0 {
-            self.send(Live::Step { session, call, step });
-        }
+        self.send(Live::Step { session, call, step });
     }
 
     /// Listens from here on.
     pub fn subscribe(&self) -> broadcast::Receiver<Live> {
-        self.0.subscribe()
+        self.is_heard.store(true, Ordering::Relaxed);
+        self.sender.subscribe()
     }
 
     /// Tells whoever listens; nobody listening is fine.
     pub fn send(&self, live: Live) {
-        self.0.send(live).unwrap_or_default();
+        if self.is_heard.load(Ordering::Relaxed) {
+            self.sender.send(live).unwrap_or_default();
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use haft_core::session::{Open, ProviderResult};
-use haft_core::{ContentBlock, Failure, ProviderCallId, SessionId};
+use haft_core::session::{Event, Open, ProviderResult};
+use haft_core::{ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId};
+use haft_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::registry::Advertised;
@@ -19,8 +20,10 @@ pub trait Model: Send + Sync + 'static {
 /// What a model is asked.
 #[derive(Debug)]
 pub struct ModelRequest {
-    /// The session; what was said and done so far is in its log.
+    /// The session.
     pub session: SessionId,
+    /// What was said and done so far.
+    pub log: SessionLog,
     /// The turn.
     pub turn: u32,
     /// The attempt.
@@ -31,6 +34,45 @@ pub struct ModelRequest {
     pub advertised: Advertised,
     /// Cancelled when nobody wants the answer any more.
     pub stop: CancellationToken,
+}
+
+/// How many entries of a log are read at once.
+const PAGE: u32 = 512;
+
+/// The log of a session, to be read.
+#[derive(Debug, Clone)]
+pub struct SessionLog {
+    store: Option<Store>,
+    session: SessionId,
+}
+
+impl SessionLog {
+    pub(crate) fn new(store: Option<Store>, session: SessionId) -> Self {
+        Self { store, session }
+    }
+
+    /// Reads every event, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read: without the log there is nothing to ask a model.
+    pub async fn events(&self) -> Result<Vec<Event>, Failure> {
+        let unread = |why: String| {
+            let message = "the session's log cannot be read, so the model was not asked";
+            Failure { debug: Some(why), ..Failure::new(ErrorClass::Upstream, message) }
+        };
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let (mut events, mut after) = (Vec::new(), 0);
+        loop {
+            let page = store.entries(self.session, after, PAGE).await;
+            let page = page.map_err(|error| unread(error.to_string()))?;
+            let Some(last) = page.last() else { return Ok(events) };
+            after = last.seq;
+            for entry in &page {
+                events.push(entry.event().map_err(|error| unread(error.to_string()))?);
+            }
+        }
+    }
 }
 
 /// What a model answered: exactly as it came, not yet checked.

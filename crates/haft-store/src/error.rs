@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use haft_core::SessionId;
+
 /// Something that keeps the store from doing its work.
 ///
 /// Cheap to copy, because one failed commit fails everyone who shared it.
@@ -18,7 +20,8 @@ pub enum ErrorKind {
     Corrupt,
     /// No space is left; nothing of the request was stored.
     DiskFull,
-    /// The database does not answer; nothing of the request was stored.
+    /// The database does not answer, or someone holds a lock on it; nothing of the request was
+    /// stored.
     Gone,
     /// Another process has the directory.
     InUse,
@@ -47,6 +50,10 @@ impl Error {
         Self::new(ErrorKind::Corrupt, format!("a stored row cannot be read: {context}"))
     }
 
+    pub(crate) fn unknown_session(session: SessionId) -> Self {
+        Self::new(ErrorKind::Invalid, format!("there is no session `{session}`"))
+    }
+
     pub(crate) fn during(self, doing: &str) -> Self {
         Self { kind: self.kind, context: format!("{doing}: {}", self.context) }
     }
@@ -68,7 +75,9 @@ impl Error {
                 "restore the database from a backup; `haft audit verify` says where"
             }
             ErrorKind::DiskFull => "free some space; the store goes on by itself",
-            ErrorKind::Gone => "start the database; the store reconnects by itself",
+            ErrorKind::Gone => {
+                "start the database, or end what locks it; the store goes on by itself"
+            }
             ErrorKind::InUse => "stop the other process, or choose another directory",
             ErrorKind::Internal => "please report this",
             ErrorKind::Invalid => "change the request",

@@ -307,7 +307,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When it cannot be stored.
+    /// When there is no such session, or it cannot be stored.
     pub async fn wake(&self, session: SessionId) -> Result<(), Error> {
         on_backend!(self, wake(session))
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::{self, Cluster};
 
-fn haft(args: &[&str]) -> Output {
+pub(crate) fn haft(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_haft")).args(args).output().unwrap()
 }
 
@@ -92,13 +92,4 @@ fn a_store_that_is_none_is_said_to_be_none() {
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.starts_with("error: opening the store in"), "{told}");
-}
-
-#[test]
-fn parked_calls_are_measured_and_printed_for_scripts() {
-    let output = haft(&["bench", "parked", "--count", "2000", "--json"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(figures["parked"], 2000);
-    assert_eq!(figures["fell_due_together"], 1000);
 }

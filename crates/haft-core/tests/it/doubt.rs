@@ -318,3 +318,16 @@ fn a_leaving_owner_records_and_starts_nothing() {
     world.crash();
     assert_eq!(world.executions(second), 1, "the next owner goes on from there");
 }
+
+#[test]
+fn a_leaving_owner_begins_no_turn() {
+    let mut world = World::model();
+    world.say("send it").unwrap();
+    let calls = world.answer(&[&email()]);
+    world.is_leaving = true;
+    world.effects.clear();
+    world.returns(calls[0], ok("sent")).unwrap();
+    assert_eq!(world.effects, []);
+    world.crash();
+    assert!(matches!(world.effects[..], [Effect::RunModel { turn: 2, .. }]), "{:?}", world.effects);
+}

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use haft_core::ToolName;
+use haft_core::session::Config;
 use haft_core::tool::Definition;
+use haft_core::{Actor, SessionId, ToolName};
 use haft_store::{NodeId, Store};
 
-use super::Haft;
+use super::{Direct, Haft};
 use crate::clock::Clock;
 use crate::driver::{Driver, Settings};
 use crate::fresh::fresh_bits;
+use crate::live::LiveStream;
 use crate::model::Model;
-use crate::registry::{RegisterError, Registry, Selector};
+use crate::registry::{RegisterError, Registered, Registry, Selector};
 use crate::tool::{Need, Services, Tool};
 use crate::toolbox::{Middleware, Parts, Policy, SealingKey, Toolbox, Verifier};
 
@@ -74,6 +76,12 @@ impl HaftBuilder {
     /// Adds a tool.
     pub fn tool(mut self, tool: impl Tool) -> Self {
         self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds tools that are shared already, such as those of a value.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.tools.extend(tools);
         self
     }
 
@@ -142,27 +150,55 @@ impl HaftBuilder {
     /// # Errors
     ///
     /// When a tool is not taken, or something it needs is missing.
-    pub fn start(self, store: Store) -> Result<Haft, BuildError> {
-        let services = self.services.clone();
+    pub fn start(mut self, store: Store) -> Result<Haft, BuildError> {
+        let settings = match self.settings.take() {
+            Some(settings) => settings,
+            None => Settings::new(fresh_node()?),
+        };
+        let live = settings.live.clone();
+        let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
+        let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
+        Ok(Haft { driver, toolbox })
+    }
+
+    /// Makes calls possible without a store, all on behalf of one actor: what would have to wait
+    /// for someone is refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`HaftBuilder::start`].
+    pub fn direct(self, config: Config, actor: Actor) -> Result<Direct, BuildError> {
+        let unnamed =
+            |error: getrandom::Error| BuildError::NoNodeName { message: error.to_string() };
+        let session = SessionId::from_bits(fresh_bits(Clock::System.now()).map_err(unnamed)?);
+        let toolbox = self.toolbox(None, Clock::System, LiveStream::new())?;
+        Ok(Direct::new(toolbox, config, actor, session))
+    }
+
+    fn toolbox(
+        self,
+        store: Option<Store>,
+        clock: Clock,
+        live: LiveStream,
+    ) -> Result<Toolbox, BuildError> {
         for tool in self.tools {
             let needs = tool.needs();
             let registered = self.registry.register_arc(tool)?;
-            require(registered.name(), &needs, &services)?;
+            require(registered.name(), &needs, &self.services)?;
         }
         for definition in self.declared {
             self.registry.declare(definition)?;
         }
-        require_whole(&self.registry, self.sealing_key.as_ref())?;
-        let settings = match self.settings {
-            Some(settings) => settings,
-            None => Settings::new(fresh_node()?),
-        };
-        let toolbox = Arc::new(Toolbox::new(Parts {
+        if store.is_some() {
+            require_sealing(&self.registry, self.sealing_key.as_ref())?;
+        }
+        require_undo(&self.registry)?;
+        Ok(Toolbox::new(Parts {
             registry: self.registry,
-            store: Some(store.clone()),
-            clock: settings.clock.clone(),
-            live: settings.live.clone(),
-            services,
+            store,
+            clock,
+            live,
+            services: self.services,
             secrets: self.secrets,
             sealing_key: self.sealing_key,
             middleware: self.middleware,
@@ -170,9 +206,7 @@ impl HaftBuilder {
             policies: self.policies,
             selectors: self.selectors,
             model: self.model,
-        }));
-        let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
-        Ok(Haft { driver, toolbox })
+        }))
     }
 }
 
@@ -190,17 +224,20 @@ fn require(tool: &ToolName, needs: &[Need], services: &Services) -> Result<(), B
     }
 }
 
-/// What only shows once everything is registered.
-fn require_whole(registry: &Registry, key: Option<&SealingKey>) -> Result<(), BuildError> {
+/// What waits for a week is kept in the store, and secrets are not kept there in the clear.
+fn require_sealing(registry: &Registry, key: Option<&SealingKey>) -> Result<(), BuildError> {
+    let secret = |tool: &Arc<Registered>| !tool.spec().redaction.secret.is_empty();
+    match registry.tools().into_iter().find(secret).filter(|_| key.is_none()) {
+        Some(tool) => Err(BuildError::NoSealingKey { tool: tool.name().clone() }),
+        None => Ok(()),
+    }
+}
+
+fn require_undo(registry: &Registry) -> Result<(), BuildError> {
     for registered in registry.tools() {
-        let (spec, tool) = (registered.spec(), registered.name().clone());
-        if !spec.redaction.secret.is_empty() && key.is_none() {
-            return Err(BuildError::NoSealingKey { tool });
-        }
-        if let Some(undo) = &spec.undo
-            && registry.get(undo.tool.as_str()).is_none()
-        {
-            return Err(BuildError::NoUndo { tool, undo: undo.tool.clone() });
+        let undo = registered.spec().undo.as_ref().map(|undo| &undo.tool);
+        if let Some(undo) = undo.filter(|undo| registry.get(undo.as_str()).is_none()) {
+            return Err(BuildError::NoUndo { tool: registered.name().clone(), undo: undo.clone() });
         }
     }
     Ok(())

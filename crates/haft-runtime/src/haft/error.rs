@@ -12,6 +12,12 @@ pub enum CallError {
     /// It was not taken: unknown, misfitting, over a limit or not permitted. Nothing ran.
     #[error("{}", .0.message)]
     Rejected(Rejection),
+    /// Someone would have to be asked or to run it, and nothing here could keep it meanwhile.
+    #[error("`{tool}` has to wait for someone; use a node with a store")]
+    NeedsStore {
+        /// The tool.
+        tool: ToolName,
+    },
     /// There is no such call in the session.
     #[error("no call `{call}` in this session")]
     Unknown {
@@ -72,6 +78,12 @@ pub enum UndoError {
     Missing {
         /// The argument.
         argument: String,
+    },
+    /// What the call was given cannot be opened.
+    #[error("{message}")]
+    Sealed {
+        /// Why.
+        message: String,
     },
     /// The call is not known, or the undo was not taken.
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 mod builder;
 mod calling;
+mod direct;
 mod error;
 mod resolving;
 mod undoing;
@@ -23,6 +24,7 @@ use crate::toolbox::Toolbox;
 
 pub use builder::{BuildError, HaftBuilder};
 pub use calling::{Answer, Waiting};
+pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
 pub use resolving::{GrantTerms, Response, Verdict};
 

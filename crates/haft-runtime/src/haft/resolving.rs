@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_core::permission::{Budget, Condition, StandingGrant};
 use haft_core::session::{
-    Call, Edit, Fit, Open, PolicyFacts, Reply, Resolution, Resolved, Returned, Settlement,
+    Call, Edit, Fit, Open, Phase, PolicyFacts, Reply, Resolution, Resolved, Returned, Settlement,
 };
 use haft_core::tool::Redaction;
 use haft_core::{
@@ -115,6 +115,12 @@ impl Haft {
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
         let known = loaded.state.as_open().and_then(|open| Some((open, open.call(call)?)));
+        // Only the wait that was looked at is ended, also when the resolver names none.
+        let seen = known.and_then(|(_, call)| match &call.phase {
+            Phase::Waiting(suspension) => Some(suspension.round),
+            _ => None,
+        });
+        let round = round.or(seen);
         let (resolution, policy) = match known {
             Some((open, waiting)) => {
                 let registered = self.registered(waiting)?;
@@ -170,11 +176,13 @@ impl Haft {
                     CallResult::Err(_) => Fit::Fits,
                 };
                 let result = match result {
-                    CallResult::Ok(output) => {
-                        CallResult::Ok(self.taken_in(open, registered, output).await)
-                    }
+                    CallResult::Ok(output) => CallResult::Ok(output),
                     CallResult::Err(failure) => CallResult::Err(unprivileged(failure)),
                 };
+                let returned = Returned { directives, ..Returned::from(result) };
+                let max = registered.spec().max_result_bytes;
+                let returned = self.toolbox.taken_in(open.session, returned, max).await;
+                let Returned { result, directives, .. } = returned;
                 Resolution::Result { result, directives, fit }
             }
             Response::Settle(Verdict::Happened { value }) => {

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use haft_core::session::{Config, Decided, Driver, Event, Refusal};
-use haft_core::tool::{Undo, UndoSource};
-use haft_core::{Actor, Arguments, CallId, CallResult, ErrorClass, Outcome, SessionId, ToolName};
-use haft_store::{CallStage, Error as StoreError, Expected, Place, Put, PutError, Tenant, Which};
+use haft_core::session::{Config, Decided, Driver, Event, Refusal, State, SuspensionKind};
+use haft_core::tool::{Redaction, Undo, UndoSource};
+use haft_core::{Actor, Arguments, CallId, CallResult, Outcome, SessionId, ToolName};
+use haft_store::{CallStage, Expected, Place, Put, PutError, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -53,8 +53,8 @@ impl Haft {
         let done = self.done(session, call).await?;
         let undo = self.declared_undo(&done)?;
         let arguments = self.compensation(&undo, session, &done).await?;
-        let tenant = self.tenant(session).await?;
-        let record = self.claim(tenant, call, by).await?;
+        let (tenant, config) = self.terms(session).await?;
+        let record = self.claim(tenant, config, call, by).await?;
         match self.propose_as(record.session, record.call, undo.tool.as_str(), arguments).await {
             // Someone else, or this process before it died, proposed it already.
             Ok(()) | Err(CallError::Input(InputError::Refused(Refusal::DuplicateCall { .. }))) => {
@@ -104,7 +104,7 @@ impl Haft {
         let redaction =
             redaction.map(|registered| registered.spec().redaction.clone()).unwrap_or_default();
         let opened = self.toolbox.opened(session, &done.arguments, &redaction).await;
-        let given = opened.unwrap_or_else(|_| done.arguments.record().clone());
+        let given = opened.map_err(|error| UndoError::Sealed { message: error.to_string() })?;
         let gave = match &done.outcome.result {
             CallResult::Ok(output) => output.value.clone().unwrap_or(Value::Null),
             CallResult::Err(_) => Value::Null,
@@ -112,14 +112,25 @@ impl Haft {
         arguments_of(&undo.arguments, &given, &gave)
     }
 
-    async fn tenant(&self, session: SessionId) -> Result<Tenant, UndoError> {
-        let loaded = self.store().load(session).await?;
-        Ok(loaded.ok_or(InputError::UnknownSession)?.tenant)
+    /// Whose session it is, and under which oversight: taking back is watched like doing.
+    async fn terms(&self, session: SessionId) -> Result<(Tenant, Config), UndoError> {
+        let loaded = self.store().load(session).await?.ok_or(InputError::UnknownSession)?;
+        let config = match &loaded.state {
+            State::Open(open) => Config::clone(&open.config),
+            State::Unopened | State::Ended { .. } => Config::default(),
+        };
+        Ok((loaded.tenant, Config { driver: Driver::Caller, ..config }))
     }
 
     /// Returns the call that takes `undone` back: the recorded one unless it failed, else a new
     /// one, of which only one writer's is recorded.
-    async fn claim(&self, tenant: Tenant, undone: CallId, by: Actor) -> Result<Record, UndoError> {
+    async fn claim(
+        &self,
+        tenant: Tenant,
+        config: Config,
+        undone: CallId,
+        by: Actor,
+    ) -> Result<Record, UndoError> {
         let place = Place::new(tenant.clone(), SPACE, &undone.to_string())?;
         loop {
             let current = self.store().version(&place, Which::Latest).await?;
@@ -129,8 +140,7 @@ impl Haft {
             {
                 return Ok(record);
             }
-            let config = Config { driver: Driver::Caller, ..Config::default() };
-            let session = self.open(tenant.clone(), config, by.clone()).await?;
+            let session = self.open(tenant.clone(), config.clone(), by.clone()).await?;
             let record = Record { session, call: CallId::from_bits(self.driver.fresh()?) };
             let body = serde_json::to_vec(&record).unwrap_or_default();
             let expected = match &current {
@@ -146,17 +156,24 @@ impl Haft {
         }
     }
 
-    async fn has_failed(&self, record: Record) -> Result<bool, StoreError> {
+    /// Returns whether a compensating call ended without having begun. One that began may have
+    /// taken effect whatever it says, and is not made a second time.
+    async fn has_failed(&self, record: Record) -> Result<bool, UndoError> {
         let call = self.store().call(record.session, record.call).await?;
-        let failed =
-            call.filter(|call| call.stage == CallStage::Settled).and_then(|call| call.class);
-        Ok(failed.is_some_and(|class| !may_have_taken_effect(class)))
+        if !call.is_some_and(|call| call.stage == CallStage::Settled && call.class.is_some()) {
+            return Ok(false);
+        }
+        let began = self.last_event(record.session, u64::MAX, |event| match event {
+            Event::CallStarted { call, .. } if call == record.call => Some(()),
+            Event::CallSuspended { call, kind: SuspensionKind::ClientExec, .. }
+                if call == record.call =>
+            {
+                Some(())
+            }
+            _ => None,
+        });
+        Ok(began.await?.is_none())
     }
-}
-
-/// Such a call is not made a second time: a person looks at what became of it.
-fn may_have_taken_effect(class: ErrorClass) -> bool {
-    matches!(class, ErrorClass::Interrupted | ErrorClass::Timeout | ErrorClass::Internal)
 }
 
 fn read(body: &[u8]) -> Option<Record> {
@@ -175,7 +192,9 @@ fn arguments_of(
     };
     let found = sources.iter().map(|(name, source)| {
         let missing = || UndoError::Missing { argument: name.clone() };
-        Ok((name.clone(), value(source).ok_or_else(missing)?))
+        // A masked value is not the one that was used.
+        let known = value(source).filter(|value| *value != Redaction::MASK);
+        Ok((name.clone(), known.ok_or_else(missing)?))
     });
     found.collect()
 }

@@ -33,6 +33,11 @@ impl Advertised {
     fn of(tools: Vec<Arc<Registered>>) -> Self {
         let mut sorted = tools.clone();
         sorted.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        Self::both(tools, sorted)
+    }
+
+    /// Takes the same tools in the order in which they are offered, and in that of their names.
+    fn both(tools: Vec<Arc<Registered>>, sorted: Vec<Arc<Registered>>) -> Self {
         let names = sorted.iter().map(|tool| tool.name().clone()).collect();
         Self { names: Arc::new(names), tools: tools.into(), sorted: sorted.into() }
     }
@@ -197,7 +202,11 @@ impl Registry {
 
 impl State {
     fn offer(&self, exposure: &Exposure) -> Advertised {
-        let tools = self.ordered.values().filter(|tool| tool.is_advertised());
-        Advertised::of(tools.filter(|tool| exposure.permits(tool.name())).cloned().collect())
+        let offered =
+            |tool: &&Arc<Registered>| tool.is_advertised() && exposure.permits(tool.name());
+        let tools = self.ordered.values().filter(offered).cloned().collect();
+        // Sorting thousands of names for a turn costs more than keeping them sorted.
+        let sorted = self.sorted.values().filter(offered).cloned().collect();
+        Advertised::both(tools, sorted)
     }
 }

@@ -40,6 +40,8 @@ struct State {
     by_name: HashMap<Box<str>, Arc<Registered>>,
     /// In order of registration, which is the order in which they are offered.
     ordered: BTreeMap<u64, Arc<Registered>>,
+    /// In order of their names.
+    sorted: BTreeMap<ToolName, Arc<Registered>>,
     /// The name that each skeleton belongs to.
     skeletons: HashMap<String, ToolName>,
     /// Tools by what they are called elsewhere, and by whom.
@@ -245,6 +247,7 @@ impl State {
         let name = tool.name();
         self.by_name.insert(name.as_str().into(), Arc::clone(tool));
         self.ordered.insert(tool.ordinal, Arc::clone(tool));
+        self.sorted.insert(name.clone(), Arc::clone(tool));
         self.skeletons.insert(names::skeleton(name.as_str()), name.clone());
         for (provider, alias) in &tool.spec().aliases {
             let users = self.aliases.entry(alias.as_str().into()).or_default();
@@ -257,6 +260,7 @@ impl State {
         let name = tool.name().as_str();
         self.by_name.remove(name);
         self.ordered.remove(&tool.ordinal);
+        self.sorted.remove(tool.name());
         self.skeletons.remove(&names::skeleton(name));
         for (provider, alias) in &tool.spec().aliases {
             if let Some(users) = self.aliases.get_mut(alias.as_str()) {

@@ -4,8 +4,14 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{PatternOptions, ReferencingError, Retrieve, Uri, ValidationError};
 use serde_json::Value;
 
-/// The most memory that one compiled pattern may take; `a{1000}{1000}` is refused, not built.
-const PATTERN_BYTES_MAX: usize = 512 << 10;
+use super::expectation::violations;
+use super::misfit::Violation;
+
+/// The most memory that one compiled pattern may take. Matching is linear in the text, but in the
+/// worst case each character visits the whole of the compiled pattern.
+const PATTERN_BYTES_MAX: usize = 128 << 10;
+/// The memory in which matching may remember states, to be faster than its worst case.
+const PATTERN_CACHE_BYTES: usize = 1 << 20;
 /// How much of a foreign message is passed on.
 const MESSAGE_CHARS: usize = 300;
 
@@ -57,7 +63,9 @@ pub(super) fn compile(document: &Value) -> Result<jsonschema::Validator, Compile
     jsonschema::options()
         .with_retriever(Nowhere)
         .with_pattern_options(
-            PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX),
+            PatternOptions::regex()
+                .size_limit(PATTERN_BYTES_MAX)
+                .dfa_size_limit(PATTERN_CACHE_BYTES),
         )
         .build(document)
         .map_err(|error| explain(document, &error))
@@ -74,9 +82,12 @@ impl Retrieve for Nowhere {
 
 fn explain(document: &Value, error: &ValidationError<'_>) -> CompileError {
     // What the meta-schema finds is an instance to it; what compiling finds is a schema.
-    let places = [error.instance_path().as_str(), error.schema_path().as_str()];
-    let path = places.into_iter().find(|path| !path.is_empty()).unwrap_or_default();
-    let message = || clip(&error.to_string());
+    let instance = error.instance_path().as_str();
+    let path = if instance.is_empty() { error.schema_path().as_str() } else { instance };
+    let not_a_schema = |path: &str, message: &str| CompileError::NotASchema {
+        path: path.to_owned(),
+        message: clip(message),
+    };
     match error.kind() {
         Kind::Referencing(
             ReferencingError::Unretrievable { uri, .. }
@@ -88,7 +99,14 @@ fn explain(document: &Value, error: &ValidationError<'_>) -> CompileError {
             let found = document.pointer(path).and_then(Value::as_str).unwrap_or(key);
             CompileError::Pattern { path: path.to_owned(), found: clip(&format!("`{found}`")) }
         }
-        _ => CompileError::NotASchema { path: path.to_owned(), message: message() },
+        Kind::Referencing(_) | Kind::Custom { .. } => not_a_schema(path, &error.to_string()),
+        _ => match violations(error).as_slice() {
+            [first, ..] if !instance.is_empty() => {
+                let Violation { path, expected, found } = first;
+                not_a_schema(path, &format!("expected {expected}, found {found}"))
+            }
+            _ => not_a_schema(path, &error.to_string()),
+        },
     }
 }
 

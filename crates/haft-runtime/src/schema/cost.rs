@@ -16,7 +16,7 @@ use super::compile::CompileError;
 const STEPS_MAX: usize = 20_000;
 /// The longest way down, references included; checking recurses as deep.
 const LEVELS_MAX: usize = 200;
-/// The most patterns in a document; each may take half a MiB once compiled.
+/// The most patterns in a document; each may take a MiB once it is matched.
 const PATTERNS_MAX: usize = 64;
 /// The most steps that are spent on telling what is wrong.
 const DETAIL_STEPS_MAX: usize = 1_000_000;

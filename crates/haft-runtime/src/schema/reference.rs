@@ -48,6 +48,7 @@ fn members(members: &Map<String, Value>, path: &mut String, found: &mut Vec<Refe
     }
 }
 
+/// Only what holds something else can be a reference, or hold one.
 fn is_container(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Array(_))
 }

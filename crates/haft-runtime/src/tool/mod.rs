@@ -3,7 +3,9 @@
 mod context;
 mod error;
 mod function;
+mod returned;
 mod services;
+mod written;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,6 +21,25 @@ pub(crate) use context::{Scope, Surroundings};
 pub use error::ToolError;
 pub use function::FunctionTool;
 pub use services::{Need, Services};
+
+/// What the code that `#[tool]` writes is made of. No part of the promised surface.
+#[doc(hidden)]
+pub mod __private {
+    pub use super::returned::{
+        Describing, Failing, OutputOf, Printing, Returning, Structured, Succeeding, Telling,
+    };
+    pub use super::written::{WrittenTool, blocking, definition, pointer, read, route, tool_name};
+    pub use super::{Need, Tool, ToolArguments, ToolContext, ToolError};
+    pub use haft_core::tool::{
+        Category, Concurrency, Consequence, FsAccess, Gate, Idempotency, Injected, InjectedKind,
+        InterruptBehavior, Mutates, NotFor, ProcessUse, Reach, Retry, Routing, Scope, Spend,
+        Streaming, Undo, UndoSource, Version,
+    };
+    pub use haft_core::{ErrorClass, Millis};
+    pub use schemars;
+    pub use serde;
+    pub use serde_json;
+}
 
 /// The arguments of a call: an object that fits the tool's schema.
 pub type ToolArguments = Map<String, Value>;

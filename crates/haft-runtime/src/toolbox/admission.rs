@@ -1,15 +1,17 @@
 //! What a model or a program asks for, checked before the session machine decides about it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use haft_core::permission::{Exposure, Question};
+use haft_core::permission::{Exposure, Question, Report, Source, SourceReport, Verdict};
 use haft_core::session::{
     Check, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, PolicyFacts, Proposal,
     SoundCall,
 };
 use haft_core::tool::Executor;
 use haft_core::{
-    Actor, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId, ToolName,
+    Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
+    ToolName,
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -18,25 +20,26 @@ use super::Toolbox;
 use super::policy::{self, Wish};
 use crate::fresh::fresh_bits;
 use crate::live::Step;
-use crate::model::{ModelAnswer, ModelRequest};
+use crate::model::{ModelAnswer, ModelRequest, SessionLog};
 use crate::registry::{Advertised, Refusal, Registered};
+use crate::schema::find_references;
 
 /// How far back the latest message is looked for.
 const LOOK_BACK: u32 = 256;
 
 /// A call that is asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Asked<'a> {
     pub(crate) provider_id: ProviderCallId,
     pub(crate) name: String,
-    pub(crate) arguments: Given,
+    pub(crate) arguments: Given<'a>,
 }
 
 /// Arguments as they are given.
 #[derive(Debug)]
-pub(crate) enum Given {
+pub(crate) enum Given<'a> {
     /// The text that a model wrote.
-    Text(String),
+    Text(&'a str),
     /// An object that a program made.
     Object(Map<String, Value>),
 }
@@ -54,13 +57,13 @@ type Meant = (Arc<Registered>, Map<String, Value>);
 
 impl Toolbox {
     /// Checks name and arguments, and hears the policies.
-    pub(crate) async fn propose(&self, asker: Asker<'_>, id: CallId, asked: Asked) -> Proposal {
+    pub(crate) async fn propose(&self, asker: Asker<'_>, id: CallId, asked: Asked<'_>) -> Proposal {
         let Asked { provider_id, name, arguments } = asked;
         let check = self.check(asker, id, &name, arguments).await;
         Proposal { id, provider_id, name, check }
     }
 
-    async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given) -> Check {
+    async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given<'_>) -> Check {
         let Some(registered) = self.registry.get(name) else {
             return self.registry.advertise(asker.exposure).unknown(name).into();
         };
@@ -87,6 +90,7 @@ impl Toolbox {
         let Asker { session, opened_by, .. } = asker;
         let policy =
             self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await;
+        let policy = self.with_doubt_of_references(policy, &arguments);
         let contract = Arc::clone(spec.contract());
         Check::Sound(SoundCall { contract, arguments, policy, grants: Vec::new() })
     }
@@ -105,6 +109,21 @@ impl Toolbox {
         let arguments = admitted(&registered, Given::Object(arguments))
             .map_err(|refusal| Box::new(Check::from(refusal)))?;
         Ok((registered, arguments))
+    }
+
+    /// A policy cannot weigh what an argument only points at, so a person does.
+    fn with_doubt_of_references(
+        &self,
+        mut facts: PolicyFacts,
+        arguments: &Arguments,
+    ) -> PolicyFacts {
+        if !self.policies.is_empty() && !find_references(arguments.record()).is_empty() {
+            let reason = "the policies cannot see what the arguments point at".to_owned();
+            let report = Report::Says { verdict: Verdict::Ask, reason };
+            let source = Source::Rule("arguments by reference".to_owned());
+            facts.reports.push(SourceReport { source, report });
+        }
+        facts
     }
 
     pub(crate) async fn policy_facts(&self, wish: Wish<'_>) -> PolicyFacts {
@@ -128,6 +147,7 @@ impl Toolbox {
         let (advertised, narrowed) = self.offer(session, &open).await;
         let request = ModelRequest {
             session,
+            log: SessionLog::new(self.store.clone(), session),
             turn,
             attempt,
             open: Arc::clone(&open),
@@ -146,7 +166,7 @@ impl Toolbox {
                 let message = "the system gives no randomness for ids";
                 return failed(Failure::new(ErrorClass::Internal, message));
             };
-            let arguments = Given::Text(call.arguments);
+            let arguments = Given::Text(&call.arguments);
             let asked = Asked { provider_id: call.provider_id, name: call.name, arguments };
             calls.push(self.propose(asker, CallId::from_bits(bits), asked).await);
         }
@@ -165,7 +185,13 @@ impl Toolbox {
     /// Returns what a turn is offered, and why it is less than it might be.
     async fn offer(&self, session: SessionId, open: &Open) -> (Advertised, Vec<Narrowed>) {
         let offered = self.registry.advertise(&open.config.exposure);
-        let mut offered = offered.narrowed(|tool| self.may_offer(open, tool));
+        let mut withheld = BTreeSet::new();
+        for tool in offered.tools().iter() {
+            if tool.spec().executor == Executor::Provider && !self.may_offer(open, tool).await {
+                withheld.insert(tool.name().clone());
+            }
+        }
+        let mut offered = offered.narrowed(|tool| !withheld.contains(tool.name()));
         let mut narrowed = Vec::new();
         if self.selectors.is_empty() {
             return (offered, narrowed);
@@ -185,21 +211,22 @@ impl Toolbox {
 
     /// A provider runs its tools where nobody can be asked, so what would have to be asked about
     /// is not offered. Everything else is asked about when it is called.
-    fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
-        if tool.spec().executor != Executor::Provider {
-            return true;
-        }
+    async fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
+        let (session, opened_by) = (open.session, &open.opened_by);
+        let arguments = Arguments::plain(Map::new());
+        let wish = Wish { session, opened_by, spec: tool.spec(), arguments: &arguments };
+        let facts = self.policy_facts(wish).await;
         let question = Question {
             contract: tool.spec().contract(),
-            arguments: &haft_core::Arguments::plain(Map::new()),
+            arguments: &arguments,
             level: open.config.level,
             profile: open.config.profile,
             exposure: &open.config.exposure,
-            reports: &[],
+            reports: &facts.reports,
             grants: open.grants(),
             now: self.clock.now(),
         };
-        question.may_offer()
+        facts.unmet_precondition.is_none() && question.may_offer()
     }
 
     /// Returns what was said last, for those who choose tools by it.
@@ -219,7 +246,10 @@ impl Toolbox {
     }
 }
 
-fn admitted(registered: &Registered, given: Given) -> Result<Map<String, Value>, Refusal> {
+pub(super) fn admitted(
+    registered: &Registered,
+    given: Given<'_>,
+) -> Result<Map<String, Value>, Refusal> {
     let admitted = match given {
         Given::Text(text) => registered.admit_text(text.as_bytes()),
         Given::Object(object) => registered.admit(object),

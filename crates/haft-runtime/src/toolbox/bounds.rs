@@ -34,12 +34,12 @@ async fn bounded_output(
     session: SessionId,
     artifacts: &Artifacts,
 ) -> Output {
-    let value = output.value.as_ref().map(ToString::to_string);
     let texts = || output.content.iter().filter_map(ContentBlock::as_text);
-    let n_bytes = texts().map(str::len).sum::<usize>() + value.as_ref().map_or(0, String::len);
+    let n_bytes = texts().map(str::len).sum::<usize>() + output.value.as_ref().map_or(0, length);
     if n_bytes <= max {
         return output;
     }
+    let value = output.value.as_ref().map(ToString::to_string);
     let mut kept = output.artifacts.clone();
     let mut content = Vec::new();
     let parts = [
@@ -81,7 +81,7 @@ async fn bounded_failure(
         false => failure.message,
     };
     let partial = match failure.partial {
-        Some(partial) if partial.to_string().len() > max => {
+        Some(partial) if length(&partial) > max => {
             Some(kept_partial(&partial, session, artifacts).await)
         }
         partial => partial,
@@ -95,6 +95,25 @@ async fn kept_partial(partial: &Value, session: SessionId, artifacts: &Artifacts
         Ok(artifact) => json!({ "artifact": artifact }),
         Err(error) => json!({ "left_out": error.to_string() }),
     }
+}
+
+/// Returns the length of a value's JSON text, without making it.
+fn length(value: &Value) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // A value always prints, and counting never fails.
+    serde_json::to_writer(&mut counter, value).unwrap_or_default();
+    counter.0
 }
 
 /// The beginning and the end of a text.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_core::session::{AttemptReport, Call, Preview, Returned, Verification};
 use haft_core::tool::{Injected, InjectedKind};
-use haft_core::{Actor, CallResult, ContentBlock, Digest, ErrorClass, Failure, Output, SessionId};
+use haft_core::{CallResult, ContentBlock, Digest, ErrorClass, Failure, Output};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -13,26 +13,22 @@ use super::middleware::{Invocation, Judgement, Next};
 use super::{Redactor, Toolbox, bounds, references};
 use crate::live::Step;
 use crate::registry::Registered;
-use crate::schema::Misfit;
 use crate::tool::{Scope, Tool, ToolArguments, ToolContext, ToolError};
 
 /// One attempt at a call.
-pub(super) struct Run {
-    pub(super) session: SessionId,
-    pub(super) opened_by: Actor,
-    pub(super) turn: u32,
-    pub(super) attempt: u32,
-    pub(super) stop: CancellationToken,
+pub(crate) struct Run {
+    pub(crate) scope: Scope,
+    pub(crate) stop: CancellationToken,
 }
 
 /// A call with everything that its code needs.
-struct Prepared {
-    registered: Arc<Registered>,
-    code: Arc<dyn Tool>,
-    arguments: ToolArguments,
-    context: ToolContext,
+pub(super) struct Prepared {
+    pub(super) registered: Arc<Registered>,
+    pub(super) code: Arc<dyn Tool>,
+    pub(super) arguments: ToolArguments,
+    pub(super) context: ToolContext,
     /// Masks the call's own secrets.
-    redactor: Redactor,
+    pub(super) redactor: Redactor,
 }
 
 impl Toolbox {
@@ -43,26 +39,6 @@ impl Toolbox {
         call: &Call,
         fingerprint: Option<Digest>,
     ) -> AttemptReport {
-        let tool = &call.contract.tool;
-        let span = tracing::info_span!(
-            "execute_tool",
-            otel.name = %format_args!("execute_tool {tool}"),
-            gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = %tool,
-            gen_ai.tool.call.id = %call.id,
-            gen_ai.conversation.id = %run.session,
-            haft.attempt = run.attempt,
-            error.r#type = tracing::field::Empty,
-        );
-        let report = self.attempt(run, call, fingerprint).instrument(span.clone()).await;
-        if let AttemptReport::Returned(Returned { result: CallResult::Err(failure), .. }) = &report
-        {
-            span.record("error.type", failure.class.code());
-        }
-        report
-    }
-
-    async fn attempt(&self, run: &Run, call: &Call, fingerprint: Option<Digest>) -> AttemptReport {
         let prepared = match self.prepare(run, call).await {
             Ok(prepared) => prepared,
             Err(error) => return AttemptReport::Returned(self.clean(error.into_returned())),
@@ -73,28 +49,71 @@ impl Toolbox {
                 return AttemptReport::WorldMoved { preview };
             }
         }
-        let max = prepared.registered.spec().max_result_bytes;
-        let mut returned = self.run(run, call, &prepared).await;
-        self.live.step(run.session, call.id, Step::Message);
-        prepared.redactor.returned(&mut returned);
-        let returned = self.clean(returned);
-        self.live.step(run.session, call.id, Step::Artifacts);
-        let artifacts = &self.surroundings.artifacts;
-        AttemptReport::Returned(bounds::bounded(returned, max, run.session, artifacts).await)
+        AttemptReport::Returned(self.run(prepared).await)
     }
 
-    /// From the hooks before a call to those after it.
-    async fn run(&self, run: &Run, call: &Call, prepared: &Prepared) -> Returned {
-        let Prepared { registered, code, arguments, context, .. } = prepared;
-        let spec = registered.spec();
-        let invocation = Invocation { spec, arguments, context };
-        self.live.step(run.session, call.id, Step::Before);
+    /// Runs a call that is ready, down to what the model reads.
+    pub(super) async fn run(&self, prepared: Prepared) -> Returned {
+        let span = span(&prepared);
+        let returned = self.run_within(prepared).instrument(span.clone()).await;
+        if let CallResult::Err(failure) = &returned.result {
+            span.record("error.type", failure.class.code());
+        }
+        returned
+    }
+
+    async fn run_within(&self, prepared: Prepared) -> Returned {
+        let (registered, redactor) = (Arc::clone(&prepared.registered), prepared.redactor.clone());
+        let (session, call) = (prepared.context.session(), prepared.context.call());
+        let mut returned = match self.is_bare() {
+            true => self.enter(&registered, prepared).await,
+            false => self.enter_guarded(&registered, prepared).await,
+        };
+        self.live.step(session, call, Step::Message);
+        self.mask(&redactor, &mut returned);
+        self.live.step(session, call, Step::Artifacts);
+        let (max, artifacts) = (registered.spec().max_result_bytes, &self.surroundings.artifacts);
+        bounds::bounded(returned, max, session, artifacts).await
+    }
+
+    /// Whether nothing stands around the calls, so that nobody needs to see their arguments.
+    fn is_bare(&self) -> bool {
+        self.middleware.is_empty() && self.verifiers.is_empty()
+    }
+
+    /// Runs the tool's code with nothing around it.
+    async fn enter(&self, registered: &Registered, prepared: Prepared) -> Returned {
+        let Prepared { code, arguments, context, redactor, .. } = prepared;
+        let (session, call) = (context.session(), context.call());
+        self.live.step(session, call, Step::Before);
+        self.live.step(session, call, Step::Executing);
+        let entered = match context.require_going() {
+            Ok(()) => code.call(arguments, context).await,
+            Err(error) => Err(error),
+        };
+        self.live.step(session, call, Step::After);
+        let mut returned = entered.unwrap_or_else(ToolError::into_returned);
+        self.mask(&redactor, &mut returned);
+        match returned.result {
+            CallResult::Ok(output) => {
+                Returned { result: conforming(registered, output), ..returned }
+            }
+            CallResult::Err(_) => returned,
+        }
+    }
+
+    /// Runs the tool's code with all that the application puts around it.
+    async fn enter_guarded(&self, registered: &Registered, prepared: Prepared) -> Returned {
+        let Prepared { code, arguments, context, .. } = &prepared;
+        let (session, call) = (context.session(), context.call());
+        let invocation = Invocation { spec: registered.spec(), arguments, context };
+        self.live.step(session, call, Step::Before);
         for hook in &self.middleware {
             if let Err(error) = hook.before(invocation).await {
                 return error.into_returned();
             }
         }
-        self.live.step(run.session, call.id, Step::Executing);
+        self.live.step(session, call, Step::Executing);
         let entered = match context.require_going() {
             Ok(()) => {
                 let next = Next::new(&self.middleware, &**code);
@@ -102,36 +121,27 @@ impl Toolbox {
             }
             Err(error) => Err(error),
         };
-        self.live.step(run.session, call.id, Step::After);
+        self.live.step(session, call, Step::After);
         let mut returned = entered.unwrap_or_else(ToolError::into_returned);
         for hook in self.middleware.iter().rev() {
             returned = hook.after(invocation, returned).await;
         }
+        self.mask(&prepared.redactor, &mut returned);
         match returned.result {
             CallResult::Ok(output) => {
-                let result = self.judged(registered, invocation, output).await;
+                let result = match conforming(registered, output) {
+                    CallResult::Ok(output) => self.judged(invocation, output).await,
+                    misfit @ CallResult::Err(_) => misfit,
+                };
                 Returned { result, ..returned }
             }
             CallResult::Err(_) => returned,
         }
     }
 
-    /// What does not fit its schema, or a verifier will not pass, is kept from the model: it is
-    /// told what happened instead, for the call did run.
-    async fn judged(
-        &self,
-        registered: &Registered,
-        invocation: Invocation<'_>,
-        mut output: Output,
-    ) -> CallResult {
-        if let Err(misfit) = fits(registered, &output) {
-            let message = format!("the tool ran, but its result is not what it declares: {misfit}");
-            let partial = output.value;
-            return CallResult::Err(Failure {
-                partial,
-                ..Failure::new(ErrorClass::ToolError, message)
-            });
-        }
+    /// What a verifier will not pass is kept from the model: it is told what happened instead,
+    /// for the call did run.
+    async fn judged(&self, invocation: Invocation<'_>, mut output: Output) -> CallResult {
         for verifier in &self.verifiers {
             let blocked = match verifier.judge(invocation, &output).await {
                 Ok(Judgement::Pass) => continue,
@@ -155,7 +165,9 @@ impl Toolbox {
     pub(super) async fn preview(&self, run: &Run, call: &Call) -> Preview {
         match self.prepare(run, call).await {
             Ok(prepared) => prepared.preview(&self.surroundings.redactor).await,
-            Err(error) => trouble(&error),
+            Err(error) => trouble(&ToolError::new(
+                self.surroundings.redactor.text(&error.to_string()).into_owned(),
+            )),
         }
     }
 
@@ -170,7 +182,7 @@ impl Toolbox {
                 let returned = Returned::from(CallResult::Ok(output));
                 let max = registered.spec().max_result_bytes;
                 let artifacts = &self.surroundings.artifacts;
-                let returned = bounds::bounded(returned, max, run.session, artifacts).await;
+                let returned = bounds::bounded(returned, max, run.scope.session, artifacts).await;
                 match returned.result {
                     CallResult::Ok(output) => Verification::Applied(output),
                     CallResult::Err(_) => Verification::Unknown,
@@ -195,24 +207,28 @@ impl Toolbox {
             ToolError::internal(format!("`{name}` has no code on this side to run"))
         })?;
         let redaction = &registered.spec().redaction;
-        let opened = self.sealer.open(run.session, &call.arguments, redaction).await;
+        let opened = self.sealer.open(run.scope.session, &call.arguments, redaction).await;
         let opened = opened.map_err(|error| ToolError::internal(error.to_string()))?;
-        let redactor = Redactor::of_call(&opened, redaction);
         let artifacts = &self.surroundings.artifacts;
-        let resolved = references::resolve(artifacts, run.session, opened).await;
+        let resolved = references::resolve(artifacts, run.scope.session, opened).await;
         let arguments = resolved.map_err(|error| ToolError::invalid(error.to_string()))?;
+        let redactor = Redactor::of_call(&arguments, redaction);
         let checked = registered.input().check_object(arguments, &[]);
-        let mut arguments = checked.map_err(|misfit| ToolError::invalid(misfit.to_string()))?;
-        inject(&mut arguments, &registered.spec().injected, run, call);
-        let context = self.context(run, call);
+        let mut arguments = checked
+            .map_err(|misfit| ToolError::invalid(misfit.without_secrets(redaction).to_string()))?;
+        inject(&mut arguments, &registered.spec().injected, &run.scope);
+        let context = self.context(run).with_redactor(redactor.clone());
         Ok(Prepared { registered, code, arguments, context, redactor })
     }
 
-    fn context(&self, run: &Run, call: &Call) -> ToolContext {
-        let actor = call.approved_by().unwrap_or(&run.opened_by).clone();
-        let Run { session, turn, attempt, .. } = *run;
-        let scope = Scope { session, turn, call: call.id, attempt, actor };
-        ToolContext::new(scope, Arc::clone(&self.surroundings), run.stop.clone())
+    pub(super) fn context(&self, run: &Run) -> ToolContext {
+        ToolContext::new(run.scope.clone(), Arc::clone(&self.surroundings), run.stop.clone())
+    }
+
+    /// Masks before anything is quoted or cut: half a secret is not recognised any more.
+    fn mask(&self, redactor: &Redactor, returned: &mut Returned) {
+        redactor.returned(returned);
+        self.surroundings.redactor.returned(returned);
     }
 
     fn clean(&self, mut returned: Returned) -> Returned {
@@ -235,11 +251,31 @@ impl Prepared {
     }
 }
 
-fn fits(registered: &Registered, output: &Output) -> Result<(), Misfit> {
-    match registered.output() {
-        Some(schema) => schema.check(output.value.as_ref().unwrap_or(&Value::Null)),
-        None => Ok(()),
+/// What is not as the tool declares is kept from the model.
+fn conforming(registered: &Registered, output: Output) -> CallResult {
+    let Some(schema) = registered.output() else { return CallResult::Ok(output) };
+    match schema.check(output.value.as_ref().unwrap_or(&Value::Null)) {
+        Ok(()) => CallResult::Ok(output),
+        Err(misfit) => {
+            let message = format!("the tool ran, but its result is not what it declares: {misfit}");
+            let failure = Failure::new(ErrorClass::ToolError, message);
+            CallResult::Err(Failure { partial: output.value, ..failure })
+        }
     }
+}
+
+fn span(prepared: &Prepared) -> tracing::Span {
+    let (tool, context) = (prepared.registered.name(), &prepared.context);
+    tracing::info_span!(
+        "execute_tool",
+        otel.name = %format_args!("execute_tool {tool}"),
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = %tool,
+        gen_ai.tool.call.id = %context.call(),
+        gen_ai.conversation.id = %context.session(),
+        haft.attempt = context.attempt(),
+        error.r#type = tracing::field::Empty,
+    )
 }
 
 fn trouble(error: &ToolError) -> Preview {
@@ -249,27 +285,26 @@ fn trouble(error: &ToolError) -> Preview {
 
 /// Supplies the declared arguments that are values; handles are taken from the context. Whatever
 /// a model sent in their place was taken out when the call was proposed.
-fn inject(arguments: &mut ToolArguments, injected: &[Injected], run: &Run, call: &Call) {
+pub(super) fn inject(arguments: &mut ToolArguments, injected: &[Injected], scope: &Scope) {
+    let Scope { session, turn, call, attempt, actor } = scope;
     for Injected { name, kind } in injected {
         let value = match kind {
-            InjectedKind::ThreadId => json!(run.session),
-            InjectedKind::RunId => json!(format!("{}/{}", run.session, run.turn)),
+            InjectedKind::ThreadId => json!(session),
+            InjectedKind::RunId => json!(format!("{session}/{turn}")),
             InjectedKind::RunContext => json!({
-                "session": run.session,
-                "turn": run.turn,
-                "call": call.id,
-                "attempt": run.attempt,
-                "actor": call.approved_by().unwrap_or(&run.opened_by),
+                "session": session,
+                "turn": turn,
+                "call": call,
+                "attempt": attempt,
+                "actor": actor,
             }),
             InjectedKind::State
             | InjectedKind::Store
             | InjectedKind::Events
             | InjectedKind::Stream
             | InjectedKind::Cancellation
-            | InjectedKind::Secret => Value::Null,
+            | InjectedKind::Secret => continue,
         };
-        if !value.is_null() {
-            arguments.insert(name.clone(), value);
-        }
+        arguments.insert(name.clone(), value);
     }
 }

@@ -1,5 +1,6 @@
 //! What an application puts around every call: hooks before and after, wrappers, verifiers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use haft_core::Output;
@@ -9,7 +10,7 @@ use haft_core::tool::ToolSpec;
 use crate::tool::{Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
 
 /// A call that is about to run or has run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Invocation<'a> {
     /// The tool, with all that is declared about it.
     pub spec: &'a ToolSpec,
@@ -17,6 +18,16 @@ pub struct Invocation<'a> {
     pub arguments: &'a ToolArguments,
     /// The call's surroundings.
     pub context: &'a ToolContext,
+}
+
+/// The arguments are those that run, secrets and all: they are not for logs.
+impl fmt::Debug for Invocation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Invocation")
+            .field("tool", &self.spec.name)
+            .field("call", &self.context.call())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Something that stands around every call that runs. Every method has a default that does

@@ -9,6 +9,7 @@
 
 mod admission;
 mod bounds;
+mod direct;
 mod drift;
 mod execution;
 mod middleware;
@@ -31,9 +32,10 @@ use crate::live::LiveStream;
 use crate::model::Model;
 use crate::performer::{Job, Performer, Task};
 use crate::registry::{Registry, Selector};
-use crate::tool::{Services, Surroundings, ToolArguments, ToolContext, ToolError};
+use crate::tool::{Scope, Services, Surroundings, ToolArguments, ToolContext, ToolError};
 
 pub(crate) use admission::{Asked, Asker, Given};
+pub(crate) use execution::Run;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
 pub use policy::{Opinion, Policy, Wish};
 pub(crate) use redaction::Redactor;
@@ -157,21 +159,25 @@ impl Performer for Toolbox {
 
     async fn perform(&self, job: Job) -> Input {
         let Job { session, opened_by, turn, task, stop } = job;
-        let run = |attempt| execution::Run { session, opened_by, turn, attempt, stop };
+        let run = |call: &Call, attempt| {
+            let actor = call.approved_by().unwrap_or(&opened_by).clone();
+            let scope = Scope { session, turn, call: call.id, attempt, actor };
+            Run { scope, stop: stop.clone() }
+        };
         match task {
             Task::AskModel { turn, attempt, open } => {
-                self.ask_model(session, turn, attempt, open.into(), run(attempt).stop).await
+                self.ask_model(session, turn, attempt, open.into(), stop).await
             }
             Task::Preview { call } => {
-                let preview = self.preview(&run(0), &call).await;
+                let preview = self.preview(&run(&call, 0), &call).await;
                 Input::Previewed(Previewed { call: call.id, preview })
             }
             Task::Execute { call, attempt, fingerprint } => {
-                let report = self.execute(&run(attempt), &call, fingerprint).await;
+                let report = self.execute(&run(&call, attempt), &call, fingerprint).await;
                 Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
             }
             Task::Verify { call, attempt } => {
-                let verdict = self.verify(&run(attempt), &call).await;
+                let verdict = self.verify(&run(&call, attempt), &call).await;
                 Input::Verified(Verified { call: call.id, attempt, verdict })
             }
         }

@@ -5,6 +5,7 @@
 //! should not be within a tool's reach in the first place.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -38,9 +39,16 @@ static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Masks secrets.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Redactor {
     known: Option<Arc<AhoCorasick>>,
+}
+
+/// What it looks for could be read off its automaton.
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor")
+    }
 }
 
 impl Redactor {
@@ -57,9 +65,9 @@ impl Redactor {
 
     /// Also masks the secret arguments of a call.
     pub(crate) fn of_call(arguments: &Map<String, Value>, redaction: &Redaction) -> Self {
-        let secret = |place: &JsonPointer| place.find(arguments).and_then(Value::as_str);
-        let secrets: Vec<_> =
-            redaction.secret.iter().filter_map(secret).map(str::to_owned).collect();
+        let mut secrets = Vec::new();
+        let secret = |place: &JsonPointer| place.find(arguments);
+        redaction.secret.iter().filter_map(secret).for_each(|value| leaves(value, &mut secrets));
         Self::new(&secrets)
     }
 
@@ -134,6 +142,17 @@ impl Redactor {
         if let Cow::Owned(masked) = self.text(text) {
             *text = masked;
         }
+    }
+}
+
+/// Collects what a secret place holds, however it is nested.
+fn leaves(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text.clone()),
+        Value::Number(number) => found.push(number.to_string()),
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),
+        Value::Object(map) => map.values().for_each(|value| leaves(value, found)),
+        Value::Null | Value::Bool(_) => {}
     }
 }
 

@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 use crate::artifacts::{Artifacts, ArtifactsError};
 use crate::schema::find_references;
 
+/// Each of them is an artifact to read: more than a person could approve are not meant.
+const REFERENCES_MAX: usize = 64;
+
 /// Returns the arguments with what each reference stands for in its place.
 pub(super) async fn resolve(
     artifacts: &Artifacts,
@@ -18,6 +21,9 @@ pub(super) async fn resolve(
     let references = find_references(&arguments);
     if references.is_empty() {
         return Ok(arguments);
+    }
+    if references.len() > REFERENCES_MAX {
+        return Err(ArtifactsError::TooMany { found: references.len(), max: REFERENCES_MAX });
     }
     let mut whole = Value::Object(arguments);
     for reference in references {

@@ -12,7 +12,8 @@ use haft_core::{Millis, SessionId, Timestamp};
 use haft_runtime::{Boundary, Observer};
 use haft_store::{Moment, NewSession, NodeId, Store};
 
-const TTL: Duration = Duration::from_millis(200);
+/// Long enough that a busy machine does not lose it by itself.
+const TTL: Duration = Duration::from_secs(2);
 
 /// Freezes the whole process once, right before a tool is entered, for longer than its lease.
 fn freezes_before_a_tool(meanwhile: impl Fn() + Send + Sync + 'static) -> Observer {

@@ -39,11 +39,6 @@ impl World {
         self.is_open.store(true, Ordering::SeqCst);
     }
 
-    /// Lets none go on any more.
-    pub(crate) fn shut(&self) {
-        self.is_open.store(false, Ordering::SeqCst);
-    }
-
     async fn opened(&self) {
         while !self.is_open.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(2)).await;

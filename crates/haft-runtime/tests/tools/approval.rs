@@ -18,7 +18,7 @@ use crate::kit::{
     script, value, yes,
 };
 
-// S1-15, S4-8, D2: nothing runs before the yes; then exactly what was proposed, once.
+// S1-15, S1-22, S4-8, D2: nothing runs before the yes; then exactly what was proposed, once.
 #[tokio::test]
 async fn d2_an_approved_call_runs_once_with_the_arguments_that_were_shown() {
     let effects = Effects::default();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod approval;
+mod direct;
 mod guards;
 mod kit;
 mod lifecycle;

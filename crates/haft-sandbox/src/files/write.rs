@@ -184,6 +184,20 @@ impl Place<'_> {
     }
 }
 
+/// Gives something to the owner of something else. Only root can; for others it stays theirs.
+fn give_to(file: BorrowedFd<'_>, like: &Stat) -> Result<(), Errno> {
+    let found = rustix::fs::fstat(file)?;
+    if (found.st_uid, found.st_gid) == (like.st_uid, like.st_gid) {
+        return Ok(());
+    }
+    let (owner, group) =
+        (rustix::fs::Uid::from_raw(like.st_uid), rustix::fs::Gid::from_raw(like.st_gid));
+    match rustix::fs::fchown(file, Some(owner), Some(group)) {
+        Err(Errno::PERM) => Ok(()),
+        answer => answer,
+    }
+}
+
 /// A new file under a name nobody knows; removed when dropped, unless kept.
 struct Fresh<'a> {
     directory: BorrowedFd<'a>,
@@ -203,26 +217,15 @@ impl<'a> Fresh<'a> {
     }
 
     fn fill(&self, content: &[u8], old: Option<&Stat>) -> std::io::Result<()> {
-        if let Some(old) = old {
-            self.take_after(old)?;
+        match old {
+            Some(old) => {
+                give_to(self.file.as_fd(), old)?;
+                rustix::fs::fchmod(&self.file, Mode::from_raw_mode(old.st_mode & 0o777))?;
+            }
+            None => give_to(self.file.as_fd(), &rustix::fs::fstat(self.directory)?)?,
         }
         (&self.file).write_all(content)?;
         self.file.sync_all()
-    }
-
-    /// Gives it the owner and mode of the file it replaces.
-    fn take_after(&self, old: &Stat) -> std::io::Result<()> {
-        let fresh = rustix::fs::fstat(&self.file)?;
-        if (fresh.st_uid, fresh.st_gid) != (old.st_uid, old.st_gid) {
-            let owner = rustix::fs::Uid::from_raw(old.st_uid);
-            let group = rustix::fs::Gid::from_raw(old.st_gid);
-            // Only root may; another's file that we may replace becomes ours.
-            match rustix::fs::fchown(&self.file, Some(owner), Some(group)) {
-                Ok(()) | Err(Errno::PERM) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        Ok(rustix::fs::fchmod(&self.file, Mode::from_raw_mode(old.st_mode & 0o777))?)
     }
 
     fn keep(mut self) {

@@ -25,14 +25,14 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// How long killed processes may take to be gone.
 const GONE: Duration = Duration::from_secs(1);
 
-/// Arguments: the caller's user and group. If that is root, the map of owners was left open for us.
+/// Arguments: whom commands run as, user and group; then `owners` if a map of owners was left open for us.
 pub(super) fn run(args: &[OsString]) -> ! {
     let socket = UnixStream::from(sys::inherited(0));
     let number = |at: usize| args.get(at)?.to_str()?.parse::<u32>().ok();
     let (Some(user), Some(group)) = (number(0), number(1)) else { leave(1) };
-    let caller = match user {
-        0 => Caller::Root { owners: sys::inherited(OWNERS_FD) },
-        user => Caller::User { user, group },
+    let caller = match args.get(2) {
+        Some(_) => Caller::Root { owners: sys::inherited(OWNERS_FD) },
+        None => Caller::User { user, group },
     };
     match Init::start(socket, caller) {
         Ok(init) => init.serve(),

@@ -1,7 +1,7 @@
 //! The first stage: leaves the host's namespaces and starts init as the first process of its own.
 
 use super::messages::FromInit;
-use super::{Doing as _, SELF, Stage, Step, leave, owners};
+use super::{Doing as _, SANDBOX_USER, SELF, Stage, Step, is_host_root, leave};
 use crate::sys;
 use crate::wire;
 use rustix::process::{getegid, geteuid};
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// Where init finds the map of owners, when there is one.
 pub(super) const OWNERS_FD: i32 = 3;
 
-/// Arguments: `off` or `host` for the network, and `UID:GID` of the roots' owner when we are root.
+/// Argument: `off` or `host` for the network. For root, the map of owners comes first on the socket.
 pub(super) fn run(args: &[OsString]) -> ! {
     let socket = UnixStream::from(sys::inherited(0));
     match launch(args, &socket) {
@@ -30,15 +30,17 @@ pub(super) fn run(args: &[OsString]) -> ! {
 
 fn launch(args: &[OsString], socket: &UnixStream) -> Step<i32> {
     sys::close_from(3).doing("close inherited files")?;
-    let text = |at: usize| args.get(at).and_then(|arg| arg.to_str()).unwrap_or_default();
     let mut namespaces =
         UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    if text(0) == "off" {
+    if args.first().is_some_and(|network| network == "off") {
         namespaces |= UnshareFlags::NEWNET;
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let owners = if user == 0 {
-        let owners = owners::map(text(1))?;
+    let owners = if is_host_root() {
+        let received = wire::receive::<u64>(socket).doing("hear whom the roots belong to")?;
+        let owners = received
+            .and_then(|(_, mut files)| files.pop())
+            .ok_or("whom the roots belong to was not told")?;
         sys::unshare(namespaces).doing("leave the host's namespaces")?;
         Some(owners)
     } else {
@@ -49,7 +51,9 @@ fn launch(args: &[OsString], socket: &UnixStream) -> Step<i32> {
         map_self((0, user), (0, group))?;
         None
     };
-    let status = init(socket, (user, group), owners)?.status().doing("start the sandbox's init")?;
+    // Commands are nobody's root, not even of a user namespace.
+    let inside = if user == 0 { (SANDBOX_USER, SANDBOX_USER) } else { (user, group) };
+    let status = init(socket, inside, owners)?.status().doing("start the sandbox's init")?;
     Ok(status.code().unwrap_or(1))
 }
 
@@ -70,6 +74,7 @@ fn init(socket: &UnixStream, (user, group): (u32, u32), owners: Option<OwnedFd>)
     command.arg(user.to_string()).arg(group.to_string());
     command.stdin(Stdio::from(socket.as_fd().try_clone_to_owned().doing("pass on the socket")?));
     if let Some(owners) = owners {
+        command.arg("owners");
         if std::os::fd::AsRawFd::as_raw_fd(&owners) == OWNERS_FD {
             rustix::io::fcntl_setfd(&owners, rustix::io::FdFlags::empty())
                 .doing("pass on the owners")?;

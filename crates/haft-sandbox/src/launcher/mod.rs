@@ -20,28 +20,49 @@ mod tree;
 
 pub(crate) use messages::{FromInit, RootSpec, Run, Setup, ToInit};
 
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The program that is started for the first stage; its `main` calls [`main_if_asked`] first.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
+    /// Maps of owners by whom the roots belong to: made once, used by every sandbox.
+    owners: Arc<Mutex<Owners>>,
 }
+
+type Owners = BTreeMap<(u32, u32), Arc<OwnedFd>>;
 
 impl Launcher {
     /// This program itself.
     pub fn this_program() -> Self {
-        Self { program: PathBuf::from(SELF) }
+        Self::program(SELF)
     }
 
     /// Another program.
     pub fn program(path: impl Into<PathBuf>) -> Self {
-        Self { program: path.into() }
+        Self { program: path.into(), owners: Arc::default() }
     }
 
     pub(crate) fn command(&self) -> Command {
         Stage::Launch.command(&self.program)
+    }
+
+    /// The map by which what belongs to `owner` belongs to the sandbox's user inside. Only root needs one.
+    pub(crate) fn owners(&self, owner: (u32, u32)) -> Result<Option<Arc<OwnedFd>>, String> {
+        if !is_host_root() {
+            return Ok(None);
+        }
+        let mut known = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(map) = known.get(&owner) {
+            return Ok(Some(Arc::clone(map)));
+        }
+        let map = Arc::new(owners::map(&self.program, owner)?);
+        known.insert(owner, Arc::clone(&map));
+        Ok(Some(map))
     }
 }
 
@@ -98,11 +119,21 @@ impl Stage {
     }
 }
 
+/// Whether this is the host's root, and not one who is called so in a user namespace of somebody else.
+pub(crate) fn is_host_root() -> bool {
+    let map = || std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::geteuid().is_root() && map().split_whitespace().eq(["0", "0", "4294967295"])
+}
+
 /// Ends the process without running anything that belongs to another stage.
 #[expect(clippy::exit, reason = "a stage is a whole program; its caller's `main` must not go on")]
 fn leave(code: i32) -> ! {
     std::process::exit(code)
 }
+
+/// What to say of a program that does not become a stage when asked.
+pub(crate) const NO_LAUNCHER: &str =
+    "the launcher ended without a word: does its `main` call `main_if_asked` first?";
 
 /// What went wrong in a stage, as a sentence.
 type Step<T> = Result<T, String>;

@@ -4,7 +4,7 @@
 //! another. The kernel takes the map from a user namespace, so a process is started for as long as it
 //! takes to make one.
 
-use super::{Doing as _, SANDBOX_USER, SELF, Stage, Step, leave};
+use super::{Doing as _, NO_LAUNCHER, SANDBOX_USER, Stage, Step, leave};
 use crate::sys;
 use rustix::thread::UnshareFlags;
 use std::io::{Read as _, Write as _};
@@ -21,14 +21,10 @@ pub(super) fn run() -> ! {
     leave(i32::from(waited.is_err()))
 }
 
-/// A user namespace in which `UID:GID` and the sandbox's user have changed places.
-pub(super) fn map(owner: &str) -> Step<OwnedFd> {
-    let ids = owner
-        .split_once(':')
-        .and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
-    let (user, group): (u32, u32) = ids.ok_or("the owner of the roots was not told")?;
+/// A user namespace in which a user and group have changed places with the sandbox's.
+pub(super) fn map(program: &Path, (user, group): (u32, u32)) -> Step<OwnedFd> {
     let mut holder = Stage::Owners
-        .command(Path::new(SELF))
+        .command(program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -44,7 +40,7 @@ pub(super) fn map(owner: &str) -> Step<OwnedFd> {
 fn map_for(holder: &mut Child, user: u32, group: u32) -> Step<OwnedFd> {
     let mut said = [0];
     let mut stdout = holder.stdout.take().ok_or("the owner of a user namespace has no output")?;
-    stdout.read_exact(&mut said).doing("hear from the owner of a user namespace")?;
+    stdout.read_exact(&mut said).map_err(|_| NO_LAUNCHER.to_owned())?;
     if said != [1] {
         return Err("could not make a user namespace (is user.max_user_namespaces 0?)".to_owned());
     }

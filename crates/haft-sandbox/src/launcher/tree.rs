@@ -3,6 +3,7 @@
 use super::init::Caller;
 use super::messages::{RootSpec, Setup};
 use super::{Doing as _, SANDBOX_USER, Step};
+use crate::policy::Network;
 use crate::sys::{self, Harden};
 use rustix::fs::CWD;
 use rustix::mount::{
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// What programs need of the host's settings.
 const SETTINGS: &[&str] = &["etc/alternatives", "etc/ld.so.cache", "etc/localtime"];
+/// What they need besides to reach the host's network.
+const NETWORK_SETTINGS: &[&str] = &["etc/resolv.conf", "etc/ssl"];
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 /// In a writable root these are kept as they are: the host's git would run what is written there.
 const KEPT: &[&str] = &[".git/hooks", ".git/config"];
@@ -30,7 +33,7 @@ pub(super) fn build(setup: &Setup, caller: &Caller) -> Step<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount_tmpfs(NEW, "size=1m,nr_inodes=4096,mode=0755")?;
     system()?;
-    settings(caller.inside())?;
+    settings(setup.network, caller.inside())?;
     devices()?;
     make_directory("proc")?;
     let proc_flags = flags | MountFlags::NOEXEC;
@@ -88,9 +91,10 @@ fn system() -> Step<()> {
     Ok(())
 }
 
-fn settings((user, group): (u32, u32)) -> Step<()> {
+fn settings(network: Network, (user, group): (u32, u32)) -> Step<()> {
     make_directory("etc")?;
-    for name in SETTINGS {
+    let more = if network == Network::Host { NETWORK_SETTINGS } else { &[] };
+    for name in SETTINGS.iter().chain(more) {
         let host = Path::new(HOST).join(name);
         match fs::metadata(&host) {
             Ok(found) if found.is_dir() => make_directory(name)?,

@@ -10,7 +10,9 @@ pub(crate) use output::Stream;
 
 use crate::environment::Variables;
 use crate::files::{Parents, open_directory};
-use crate::launcher::{FromInit, Launcher, RootSpec, Run, Setup, ToInit};
+use crate::launcher::{
+    FromInit, Launcher, NO_LAUNCHER, RootSpec, Run, SANDBOX_USER, Setup, ToInit, is_host_root,
+};
 use crate::layers::LayerReport;
 use crate::mounts::{Access, Mounted};
 use crate::policy::{Limits, Network, Policy, Writes};
@@ -118,11 +120,16 @@ impl Sandbox {
         let (ours, theirs) = UnixStream::pair()?;
         let setup = setup(policy)?;
         let network = if policy.network == Network::Off { "off" } else { "host" };
+        let owners = launcher.owners(owner(policy)?).map_err(|why| SandboxError::Layer { why })?;
         let mut command = launcher.command();
-        command.arg(network).arg(owner(policy)?).stdin(Stdio::from(OwnedFd::from(theirs)));
+        command.arg(network).stdin(Stdio::from(OwnedFd::from(theirs)));
         let mut launcher = command.spawn()?;
         // The command holds the other end of the socket open until it is dropped.
         drop(command);
+        if let Some(owners) = owners {
+            // A launcher that is gone is noticed below.
+            wire::send(&ours, &0_u64, &[owners.as_fd()]).ok();
+        }
         match begin(&ours, &setup) {
             Ok(layers) => Ok(Self { link: Link::start(ours)?, layers, launcher }),
             Err(error) => {
@@ -173,10 +180,7 @@ impl Sandbox {
                 why: "an argument has a NUL byte in it".to_owned(),
             });
         }
-        let (out, their_out) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
-        let (err, their_err) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+        let ((out, their_out), (err, their_err)) = (pipe()?, pipe()?);
         let slot = Slot::new(run.id, command.keep, command.sink)?;
         self.link.lock().get_or_insert_default().insert(run.id, Arc::clone(&slot));
         let id = run.id;
@@ -271,9 +275,7 @@ fn begin(socket: &UnixStream, setup: &Setup) -> Result<Vec<LayerReport>, Sandbox
     match wire::receive(socket) {
         Ok(Some((FromInit::Ready(layers), _))) => Ok(layers),
         Ok(Some((FromInit::Failed(why), _))) => Err(SandboxError::Layer { why }),
-        Ok(None) | Err(_) => Err(layer(
-            "the launcher ended without a word: does its `main` call `main_if_asked` first?",
-        )),
+        Ok(None) | Err(_) => Err(layer(NO_LAUNCHER)),
         Ok(Some(_)) => Err(layer("the launcher said something else than expected")),
     }
 }
@@ -311,13 +313,13 @@ fn make_mount_points(outer: &Mounted, policy: &Policy) -> io::Result<()> {
 }
 
 /// Whom the roots belong to: what is written in them shall too.
-fn owner(policy: &Policy) -> io::Result<String> {
+fn owner(policy: &Policy) -> io::Result<(u32, u32)> {
     let writable = policy.mounts.mounted().find(|mounted| mounted.root.access == Access::ReadWrite);
     match writable.or_else(|| policy.mounts.mounted().next()) {
-        None => Ok("0:0".to_owned()),
+        None => Ok((0, 0)),
         Some(mounted) => {
             let found = rustix::fs::fstat(mounted.directory())?;
-            Ok(format!("{}:{}", found.st_uid, found.st_gid))
+            Ok((found.st_uid, found.st_gid))
         }
     }
 }
@@ -325,6 +327,23 @@ fn owner(policy: &Policy) -> io::Result<String> {
 /// Where a virtual path lies inside a sandbox: at the same place.
 fn inside(path: &VirtualPath) -> PathBuf {
     PathBuf::from("/").join(path.below(0))
+}
+
+/// A pipe between a caller and a command.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    give_to_commands(write.as_fd())?;
+    Ok((read, write))
+}
+
+/// Lets commands open `/dev/stdout` and its like, which they can only if it belongs to their user.
+fn give_to_commands(file: BorrowedFd<'_>) -> io::Result<()> {
+    if is_host_root() {
+        let (user, group) =
+            (rustix::fs::Uid::from_raw(SANDBOX_USER), rustix::fs::Gid::from_raw(SANDBOX_USER));
+        rustix::fs::fchown(file, Some(user), Some(group))?;
+    }
+    Ok(())
 }
 
 fn stdin(stdin: &Stdin) -> io::Result<OwnedFd> {
@@ -335,6 +354,7 @@ fn stdin(stdin: &Stdin) -> io::Result<OwnedFd> {
                 std::fs::File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
             file.write_all(bytes)?;
             file.rewind()?;
+            give_to_commands(file.as_fd())?;
             Ok(file.into())
         }
     }

@@ -11,12 +11,14 @@ mod status;
 use crate::environment::Variables;
 use crate::launcher::Launcher;
 use crate::policy::{Limits, Policy};
-use crate::process::{Command, Exit, Keep, Running, Said, Sandbox, SandboxError, Sink, SinkState};
+use crate::process::{
+    Command, Exit, Keep, Running, Said, Sandbox, SandboxError, Sink, SinkState, pipe,
+};
 use crate::virtual_path::VirtualPath;
 use driver::{Driver, Shared};
 use rustix::process::Signal;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -230,8 +232,4 @@ impl Executing {
     pub fn said(&self) -> Option<(Said, Said)> {
         self.shared.said(self.number)
     }
-}
-
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }

@@ -151,7 +151,7 @@ fn forced(sandbox: &Sandbox, argv: &[String]) -> String {
 
 /// Once as it is judged, and once with the classifier forced open, when the mounts alone must hold.
 #[test]
-fn s2_68_no_attack_on_the_read_only_hand_gets_through() {
+fn no_attack_on_the_read_only_hand_gets_through() {
     let place = Place::new();
     for name in ["a", "b", "c", "f"] {
         place.put(name, "one\n");

@@ -1,9 +1,10 @@
 //! Reading, writing and changing files beneath their roots.
 
-use crate::place::{Place, absolute, at};
+use crate::place::{Place, absolute, at, in_workspace};
 use haft_sandbox::files::{
     ContentHash, Entry, Expected, FileError, Kind, Parents, RemoveWhat, SCAN_LIMIT, Window,
 };
+use proptest::prelude::*;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -93,7 +94,7 @@ fn only_regular_files_are_read_and_none_can_hold_the_reader() {
 }
 
 #[test]
-fn s2_67_a_write_replaces_all_or_nothing_and_keeps_the_mode() {
+fn a_write_replaces_all_or_nothing_and_keeps_the_mode() {
     let place = Place::new();
     let path = place.host().join("a.txt");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
@@ -208,4 +209,40 @@ fn directories_and_names_are_made_renamed_and_removed_beneath_the_root() {
         files.remove(&at("."), RemoveWhat::EmptyDirectory),
         Err(FileError::Kind { .. })
     ));
+}
+
+proptest! {
+    /// A path never leads upwards, and its text leads back to it.
+    #[test]
+    fn a_path_is_what_its_text_says(text in "[a-z./\\\\x0-9é]{1,40}") {
+        if let Ok(path) = in_workspace(&text) {
+            let shown = path.to_string();
+            prop_assert!(!shown.split('/').any(|name| name == ".." || name == "."), "{}", shown);
+            prop_assert_eq!(absolute(&shown).to_string(), shown);
+        }
+    }
+
+    /// Any name that a file can have is shown as text that leads to that file.
+    #[test]
+    fn any_name_is_shown_losslessly(name in prop::collection::vec(1_u8.., 1..40)) {
+        prop_assume!(!name.contains(&b'/') && name != b"." && name != b"..");
+        let path = at(".").join(std::ffi::OsStr::from_bytes(&name));
+        let shown = path.to_string();
+        prop_assert!(!shown.bytes().any(|byte| byte.is_ascii_control()));
+        prop_assert_eq!(absolute(&shown), path);
+    }
+
+    /// Whatever the path, nothing that lies outside is read.
+    #[test]
+    fn no_path_reads_what_lies_outside(names in prop::collection::vec("(\\.\\.|\\.|sub|out|in|f|secret|outside|workspace|etc|passwd)", 1..8), top in any::<bool>()) {
+        let place = Place::new();
+        symlink(place.outside(), place.host().join("out")).unwrap();
+        symlink("..", place.host().join("sub/in")).unwrap();
+        let text = format!("{}{}", if top { "/workspace/" } else { "" }, names.join("/"));
+        if let Ok(path) = in_workspace(&text)
+            && let Ok(reading) = place.files.read(&path, Window::Whole, LIMIT)
+        {
+            prop_assert!(!reading.bytes.starts_with(b"CANARY"), "{}", text);
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 use crate::corpus::{attacks, text};
 use crate::place::{CANARY, Place, at};
-use crate::process::{open, said, script};
-use haft_sandbox::process::{Command, Exit, Finished};
+use crate::process::{launcher, open, said, script};
+use haft_sandbox::layers::{Layer, LayerReport, Standing};
+use haft_sandbox::policy::{Network, Policy};
+use haft_sandbox::process::{Command, Exit, Finished, Sandbox};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -70,6 +72,26 @@ fn the_network_is_cut_for_every_kind_of_socket() {
     ears.heard_nothing();
     std::fs::remove_file(socket).unwrap();
     place.check_canaries();
+}
+
+/// Also shows that the listeners of the tests above would have heard.
+#[test]
+fn the_hosts_network_is_there_when_the_policy_gives_it_and_is_reported() {
+    let place = Place::new();
+    let ears = Ears::new(&place);
+    let policy = Policy { network: Network::Host, ..Policy::new(place.files.mounts().clone()) };
+    let sandbox = Sandbox::open(&launcher(), &policy).unwrap();
+    let absent = |report: &LayerReport| matches!(report.standing, Standing::Absent { .. });
+    assert!(
+        sandbox.describe().iter().any(|report| report.layer == Layer::Network && absent(report))
+    );
+    let (tcp, udp) = (ears.tcp.local_addr().unwrap().port(), ears.udp.local_addr().unwrap().port());
+    said(&script(
+        &sandbox,
+        &format!("echo x > /dev/tcp/127.0.0.1/{tcp}; echo x > /dev/udp/127.0.0.1/{udp}"),
+    ));
+    ears.tcp.accept().unwrap();
+    assert_eq!(ears.udp.recv(&mut [0; 9]).unwrap(), 2);
 }
 
 #[test]

@@ -61,6 +61,16 @@ fn a_command_works_in_its_roots_and_ends_as_it_ends() {
 }
 
 #[test]
+fn a_command_can_open_its_own_streams_by_name() {
+    let place = Place::new();
+    let mut command =
+        Command::script("cat /dev/stdin > /dev/stdout; echo oh > /dev/stderr", at("."));
+    command.stdin = Stdin::Bytes(b"given".to_vec());
+    let finished = open(&place).run(command).unwrap().wait();
+    assert_eq!((said(&finished).as_str(), finished.stderr.text().as_str()), ("given", "oh\n"));
+}
+
+#[test]
 fn files_made_inside_belong_to_the_owner_of_the_root() {
     use std::os::unix::fs::MetadataExt as _;
     let place = Place::new();
@@ -70,7 +80,7 @@ fn files_made_inside_belong_to_the_owner_of_the_root() {
 }
 
 #[test]
-fn s2_68_the_read_only_hand_changes_nothing_whatever_it_runs() {
+fn the_read_only_hand_changes_nothing_whatever_it_runs() {
     let place = Place::new();
     let sandbox = open_read_only(&place);
     let tries = "echo x > PWNED; touch sub/PWNED; rm -f a.txt; mv a.txt b; ln a.txt c; chmod 777 a.txt; truncate -s0 a.txt; \
@@ -82,9 +92,8 @@ fn s2_68_the_read_only_hand_changes_nothing_whatever_it_runs() {
     assert_eq!(names, 3, "a.txt, agent (a mount point) and sub");
 }
 
-// S2-79
 #[test]
-fn s2_79_every_layer_is_reported_as_it_stands() {
+fn every_layer_is_reported_as_it_stands() {
     let place = Place::new();
     let sandbox = open(&place);
     let standing = |layer| {
@@ -238,22 +247,44 @@ fn a_sandbox_that_is_dropped_takes_its_processes_along() {
     assert!(!CANARY.is_empty());
 }
 
-/// Runs the tests of this module and the next once more, as a user without rights.
-#[test]
-fn an_ordinary_user_has_the_same_sandbox() {
+/// Runs the tests of this module and the next once more, as a user without rights, by this program.
+fn run_all_again(with: &[&str]) {
     use std::os::unix::process::CommandExt as _;
-    if !rustix::process::geteuid().is_root() {
-        return; // Then all the others have shown it.
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    if !rustix::process::geteuid().is_root() || !map.split_whitespace().eq(["0", "0", "4294967295"])
+    {
+        return; // Only the host's root can become another.
     }
     let nobody = 65534;
     let temp = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(temp.path(), Some(nobody), Some(nobody)).unwrap();
-    let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
-    tests.args(["process::", "hostile::"]).env("TMPDIR", temp.path()).uid(nobody).gid(nobody);
+    let mut tests = std::process::Command::new(with[0]);
+    tests
+        .args(&with[1..])
+        .args(["process::", "hostile::"])
+        .env("TMPDIR", temp.path())
+        .uid(nobody)
+        .gid(nobody);
     match tests.output() {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout))
         }
-        Err(error) => println!("left out: another user may not run this program: {error}"),
+        // Where another user may not even run this program, there is nothing to show.
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
     }
+}
+
+#[test]
+fn an_ordinary_user_has_the_same_sandbox() {
+    run_all_again(&[std::env::current_exe().unwrap().to_str().unwrap()]);
+}
+
+/// As in a container without privileges, where one is called root and is not.
+#[test]
+fn a_root_of_a_user_namespace_has_the_same_sandbox() {
+    run_all_again(&[
+        "unshare",
+        "--map-root-user",
+        std::env::current_exe().unwrap().to_str().unwrap(),
+    ]);
 }

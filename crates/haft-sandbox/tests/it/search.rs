@@ -56,7 +56,7 @@ fn lines(found: &Grepped) -> Vec<String> {
 }
 
 #[test]
-fn s2_67_glob_finds_by_name_anywhere_and_by_path() {
+fn glob_finds_by_name_anywhere_and_by_path() {
     let place = tree();
     assert_eq!(
         glob(&place, ".", "*.rs", None),
@@ -79,7 +79,7 @@ fn s2_67_glob_finds_by_name_anywhere_and_by_path() {
 }
 
 #[test]
-fn s2_67_grep_gives_lines_with_numbers_and_context() {
+fn grep_gives_lines_with_numbers_and_context() {
     let place = tree();
     let found = grep(&place, ".", Query::Regex(r"call\("));
     assert_eq!(

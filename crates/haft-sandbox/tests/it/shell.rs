@@ -33,7 +33,7 @@ fn said(shell: &Shell, text: &str) -> String {
 }
 
 #[test]
-fn s2_77_directory_exports_and_functions_survive() {
+fn directory_exports_and_functions_survive() {
     let place = Place::new();
     let shell = open(&place);
     said(&shell, "cd sub; export GREETING='it is'; f() { echo \"$GREETING $1\"; }; plain=1");

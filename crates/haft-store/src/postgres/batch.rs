@@ -230,7 +230,8 @@ impl Batch {
     }
 
     /// Sends everything at once, the commit included: the server works through it in order, and
-    /// commits nothing when a statement before has failed.
+    /// commits nothing when a statement before has failed. When one cannot be sent, neither is the
+    /// commit, and the transaction is for the caller to end.
     pub(super) async fn commit(&self, connected: &Connected) -> Result<(), tokio_postgres::Error> {
         tokio::try_join!(
             biased;

@@ -113,9 +113,11 @@ impl Postgres {
     }
 
     pub(crate) async fn wake(&self, session: SessionId) -> Result<(), Error> {
-        let sql = "INSERT INTO wakes (session, seq) VALUES ($1, 0)
-                   ON CONFLICT (session) DO UPDATE SET claimed_until = 0";
-        self.query(sql, &[&id(session.bits())]).await?;
+        let sql = "INSERT INTO wakes (session, seq) SELECT id, 0 FROM sessions WHERE id = $1
+                   ON CONFLICT (session) DO UPDATE SET claimed_until = 0 RETURNING session";
+        if self.query(sql, &[&id(session.bits())]).await?.is_empty() {
+            return Err(Error::unknown_session(session));
+        }
         self.hints.sender().tell();
         Ok(())
     }

@@ -194,7 +194,12 @@ impl Transactions {
         match changes.commit(&connected).await {
             Ok(()) => {}
             Err(error) if is_lost(&error) => return Err(Failed::Unknown),
-            Err(error) => return Err(Failed::Refused(trouble(&error))),
+            Err(error) => {
+                // What could not even be sent has kept the commit from being sent, too: left open,
+                // the transaction would take in the next batch and be committed along with it.
+                drop(connected.run("ROLLBACK").await);
+                return Err(Failed::Refused(trouble(&error)));
+            }
         }
         if changes.wakes_anyone() {
             self.hints.tell();

@@ -3,6 +3,7 @@
 use haft_core::journal::Head;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
+use super::journal::NewPiece;
 use crate::append::{AppendError, Found, Opening, Prepared, SNAPSHOT_FORMAT};
 use crate::error::Error;
 use crate::key::{digest, id_bytes, number, unsigned};
@@ -10,26 +11,33 @@ use crate::rows::{CallChange, RetryChange, SessionStatus, WaitChange, word};
 
 type Verdict = rusqlite::Result<Result<Head, AppendError>>;
 
-pub(super) fn append(connection: &Connection, prepared: &Prepared) -> Verdict {
-    let found = match found(connection, prepared)? {
-        Ok(found) => found,
+pub(super) fn append(
+    connection: &Connection,
+    prepared: &Prepared,
+    piece: Option<&NewPiece>,
+) -> Verdict {
+    let stored = match stored(connection, prepared)? {
+        Ok(stored) => stored,
         Err(error) => return Ok(Err(error.into())),
     };
-    match (&prepared.opening, found) {
-        (Some(opening), None) => create(connection, prepared, opening)?,
-        (Some(_), Some(found)) => {
-            return Ok(Err(AppendError::HeadMoved { current: found.head }));
+    let key = match (&prepared.opening, stored) {
+        (Some(opening), None) => create(connection, prepared, opening, piece)?,
+        (Some(_), Some(stored)) => {
+            return Ok(Err(AppendError::HeadMoved { current: stored.found.head }));
         }
-        (None, found) => {
-            if let Err(refusal) = prepared.verdict(found) {
+        (None, stored) => {
+            if let Err(refusal) = prepared.verdict(stored.map(|stored| stored.found)) {
                 return Ok(Err(refusal));
             }
-            advance(connection, prepared)?;
+            let Some(Stored { key, tail, .. }) = stored else {
+                return Ok(Err(AppendError::UnknownSession));
+            };
+            advance(connection, prepared, key, tail, piece)?;
+            key
         }
-    }
-    write_entries(connection, prepared)?;
+    };
     for change in &prepared.rows.calls {
-        write_call(connection, prepared, change)?;
+        write_call(connection, prepared, key, change)?;
     }
     if let Some(snapshot) = &prepared.snapshot {
         cached(
@@ -38,55 +46,58 @@ pub(super) fn append(connection: &Connection, prepared: &Prepared) -> Verdict {
              ON CONFLICT (session) DO UPDATE
              SET seq = excluded.seq, format = excluded.format, body = excluded.body",
         )?
-        .execute(params![
-            session(prepared),
-            number(prepared.head.seq),
-            SNAPSHOT_FORMAT,
-            snapshot
-        ])?;
+        .execute(params![key, number(prepared.head.seq), SNAPSHOT_FORMAT, snapshot])?;
     }
     if prepared.wakes() {
-        wake(connection, session(prepared), prepared.head.seq)?;
+        wake(connection, key, prepared.head.seq)?;
     }
     Ok(Ok(prepared.head))
 }
 
 /// Marks a session as one to look at. Whoever holds an earlier wake does not hold this one.
-pub(super) fn wake(connection: &Connection, session: [u8; 16], seq: u64) -> rusqlite::Result<()> {
+pub(super) fn wake(connection: &Connection, key: i64, seq: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO wakes (session, seq) VALUES (?1, ?2)
                ON CONFLICT (session) DO UPDATE SET seq = max(seq, excluded.seq), claimed_until = 0";
-    cached(connection, sql)?.execute(params![session, number(seq)]).map(|_| ())
+    cached(connection, sql)?.execute(params![key, number(seq)]).map(|_| ())
 }
 
 fn cached<'a>(connection: &'a Connection, sql: &str) -> rusqlite::Result<CachedStatement<'a>> {
     connection.prepare_cached(sql)
 }
 
-const fn session(prepared: &Prepared) -> [u8; 16] {
-    id_bytes(prepared.session.bits())
+/// The session's row, as far as an append needs it.
+#[derive(Clone, Copy)]
+struct Stored {
+    key: i64,
+    tail: Option<i64>,
+    found: Found,
 }
 
-fn found(
+fn stored(
     connection: &Connection,
     prepared: &Prepared,
-) -> rusqlite::Result<Result<Option<Found>, Error>> {
-    let sql = "SELECT epoch, head_seq, head_hash FROM sessions WHERE id = ?1";
+) -> rusqlite::Result<Result<Option<Stored>, Error>> {
+    let sql = "SELECT key, tail, epoch, head_seq, head_hash FROM sessions WHERE id = ?1";
     let row = cached(connection, sql)?
-        .query_row([session(prepared)], |row| Ok(read_found(row)))
+        .query_row([id_bytes(prepared.session.bits())], |row| Ok(read_stored(row)))
         .optional()?;
     Ok(row.transpose())
 }
 
-fn read_found(row: &Row<'_>) -> Result<Found, Error> {
+fn read_stored(row: &Row<'_>) -> Result<Stored, Error> {
     let read = |error: rusqlite::Error| Error::corrupt(error);
-    let hash: Vec<u8> = row.get(2).map_err(read)?;
-    Ok(Found {
-        epoch: unsigned(row.get(0).map_err(read)?)?,
-        head: Head { seq: unsigned(row.get(1).map_err(read)?)?, hash: digest(&hash)? },
-    })
+    let hash = row.get_ref(4).map_err(read)?.as_blob().map_err(Error::corrupt)?;
+    let head = Head { seq: unsigned(row.get(3).map_err(read)?)?, hash: digest(hash)? };
+    let found = Found { epoch: unsigned(row.get(2).map_err(read)?)?, head };
+    Ok(Stored { key: row.get(0).map_err(read)?, tail: row.get(1).map_err(read)?, found })
 }
 
-fn create(connection: &Connection, prepared: &Prepared, opening: &Opening) -> rusqlite::Result<()> {
+fn create(
+    connection: &Connection,
+    prepared: &Prepared,
+    opening: &Opening,
+    piece: Option<&NewPiece>,
+) -> rusqlite::Result<i64> {
     let status = prepared.rows.status.unwrap_or(SessionStatus::Idle);
     cached(
         connection,
@@ -95,7 +106,7 @@ fn create(connection: &Connection, prepared: &Prepared, opening: &Opening) -> ru
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
     )?
     .execute(params![
-        session(prepared),
+        id_bytes(prepared.session.bits()),
         opening.tenant.as_str(),
         number(prepared.head.seq),
         prepared.head.hash.as_bytes(),
@@ -103,112 +114,125 @@ fn create(connection: &Connection, prepared: &Prepared, opening: &Opening) -> ru
         opening.owner.as_ref().map(|owner| owner.as_str()),
         status.as_str(),
         prepared.at.ms(),
-    ])
-    .map(|_| ())
+    ])?;
+    let key = connection.last_insert_rowid();
+    if let Some(piece) = piece {
+        let tail = piece.write(connection, key, None)?;
+        let sql = "UPDATE sessions SET tail = ?2 WHERE key = ?1";
+        cached(connection, sql)?.execute(params![key, tail])?;
+    }
+    Ok(key)
 }
 
-fn advance(connection: &Connection, prepared: &Prepared) -> rusqlite::Result<()> {
+fn advance(
+    connection: &Connection,
+    prepared: &Prepared,
+    key: i64,
+    tail: Option<i64>,
+    piece: Option<&NewPiece>,
+) -> rusqlite::Result<()> {
+    let tail = match piece {
+        Some(piece) => Some(piece.write(connection, key, tail)?),
+        None => tail,
+    };
     cached(
         connection,
         "UPDATE sessions
-         SET head_seq = ?2, head_hash = ?3, status = coalesce(?4, status), updated_at = ?5
-         WHERE id = ?1",
+         SET head_seq = ?2, head_hash = ?3, status = coalesce(?4, status), updated_at = ?5, tail = ?6
+         WHERE key = ?1",
     )?
     .execute(params![
-        session(prepared),
+        key,
         number(prepared.head.seq),
         prepared.head.hash.as_bytes(),
         prepared.rows.status.map(SessionStatus::as_str),
         prepared.at.ms(),
+        tail,
     ])
     .map(|_| ())
 }
 
-fn write_entries(connection: &Connection, prepared: &Prepared) -> rusqlite::Result<()> {
-    let mut insert = cached(
-        connection,
-        "INSERT INTO events (session, seq, at, format, hash, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
-    for entry in &prepared.entries {
-        insert.execute(params![
-            session(prepared),
-            number(entry.seq),
-            entry.at.ms(),
-            entry.format,
-            entry.hash.as_bytes(),
-            entry.body,
-        ])?;
-    }
-    Ok(())
+/// What a call waits for: at most one thing at a time.
+#[derive(Default)]
+struct Waiting {
+    round: Option<u32>,
+    kind: Option<String>,
+    since: Option<i64>,
+    expires_at: Option<i64>,
+    retry_at: Option<i64>,
 }
+
+/// What a call waits for from here on; `None` when that has not changed.
+fn waiting(prepared: &Prepared, change: &CallChange) -> Option<Waiting> {
+    match (&change.wait, &change.retry) {
+        (None, None) => None,
+        (Some(WaitChange::Opened { round, kind, expires_at }), _) => Some(Waiting {
+            round: Some(*round),
+            kind: Some(word(kind)),
+            since: Some(prepared.at.ms()),
+            expires_at: Some(expires_at.ms()),
+            retry_at: None,
+        }),
+        (_, Some(RetryChange::Due(due))) => {
+            Some(Waiting { retry_at: Some(due.ms()), ..Waiting::default() })
+        }
+        (Some(WaitChange::Closed), _) | (None, Some(RetryChange::Over)) => Some(Waiting::default()),
+    }
+}
+
+const NEW_CALL: &str = "
+    INSERT INTO calls (session, call, tool, stage, class, decided, updated_at, tenant, round, kind,
+      since, expires_at, retry_at)
+    VALUES (?1, ?2, ?12, ?3, ?4, ?5, ?6,
+      CASE WHEN ?8 IS NOT NULL THEN (SELECT tenant FROM sessions WHERE key = ?1) END,
+      ?7, ?8, ?9, ?10, ?11)
+    ON CONFLICT (call, session) DO UPDATE SET
+      stage = excluded.stage, class = excluded.class, updated_at = excluded.updated_at,
+      tenant = excluded.tenant, round = excluded.round, kind = excluded.kind,
+      since = excluded.since, expires_at = excluded.expires_at, retry_at = excluded.retry_at,
+      claimed_until = 0";
+
+const MOVED_CALL: &str = "
+    UPDATE calls SET stage = ?3, class = ?4, decided = coalesce(?5, decided),
+      updated_at = ?6
+    WHERE call = ?2 AND session = ?1";
+
+const WAITING_CALL: &str = "
+    UPDATE calls SET stage = ?3, class = ?4, decided = coalesce(?5, decided),
+      updated_at = ?6,
+      tenant = CASE WHEN ?8 IS NOT NULL THEN (SELECT tenant FROM sessions WHERE key = ?1) END,
+      round = ?7, kind = ?8, since = ?9, expires_at = ?10,
+      retry_at = ?11, claimed_until = 0
+    WHERE call = ?2 AND session = ?1";
 
 fn write_call(
     connection: &Connection,
     prepared: &Prepared,
+    key: i64,
     change: &CallChange,
 ) -> rusqlite::Result<()> {
-    let (session, call) = (session(prepared), id_bytes(change.call.bits()));
+    let call = id_bytes(change.call.bits());
     let class = change.class.as_ref().map(word);
     let decided = change.decided.as_ref().map(serde_json::to_string).transpose();
     let decided =
         decided.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    let at = prepared.at.ms();
-    let stage = change.stage.as_str();
-    match &change.asked_for {
-        Some(tool) => cached(
-            connection,
-            "INSERT INTO calls (session, call, tool, stage, class, decided, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-             ON CONFLICT (session, call) DO UPDATE SET
-               stage = excluded.stage, class = excluded.class, updated_at = excluded.updated_at",
-        )?
-        .execute(params![session, call, tool, stage, class, decided, at])?,
-        None => cached(
-            connection,
-            "UPDATE calls
-             SET stage = ?3, class = ?4, decided = coalesce(?5, decided), updated_at = ?6
-             WHERE session = ?1 AND call = ?2",
-        )?
-        .execute(params![session, call, stage, class, decided, at])?,
-    };
-    write_wait(connection, prepared, change)?;
-    match &change.retry {
-        None => Ok(()),
-        Some(RetryChange::Over) => {
-            let sql = "DELETE FROM timers WHERE session = ?1 AND call = ?2";
-            cached(connection, sql)?.execute(params![session, call]).map(|_| ())
+    let (at, stage) = (prepared.at.ms(), change.stage.as_str());
+    match (&change.asked_for, waiting(prepared, change)) {
+        (Some(tool), waiting) => {
+            let Waiting { round, kind, since, expires_at, retry_at } = waiting.unwrap_or_default();
+            cached(connection, NEW_CALL)?.execute(params![
+                key, call, stage, class, decided, at, round, kind, since, expires_at, retry_at,
+                tool
+            ])
         }
-        Some(RetryChange::Due(due)) => {
-            let sql = "INSERT INTO timers (session, call, due_at) VALUES (?1, ?2, ?3)
-                       ON CONFLICT (session, call) DO UPDATE
-                       SET due_at = excluded.due_at, claimed_until = 0";
-            cached(connection, sql)?.execute(params![session, call, due.ms()]).map(|_| ())
+        (None, None) => {
+            cached(connection, MOVED_CALL)?.execute(params![key, call, stage, class, decided, at])
+        }
+        (None, Some(Waiting { round, kind, since, expires_at, retry_at })) => {
+            cached(connection, WAITING_CALL)?.execute(params![
+                key, call, stage, class, decided, at, round, kind, since, expires_at, retry_at
+            ])
         }
     }
-}
-
-fn write_wait(
-    connection: &Connection,
-    prepared: &Prepared,
-    change: &CallChange,
-) -> rusqlite::Result<()> {
-    let (session, call) = (session(prepared), id_bytes(change.call.bits()));
-    match &change.wait {
-        None => Ok(()),
-        Some(WaitChange::Closed) => {
-            let sql = "DELETE FROM waits WHERE session = ?1 AND call = ?2";
-            cached(connection, sql)?.execute(params![session, call]).map(|_| ())
-        }
-        Some(WaitChange::Opened { round, kind, expires_at }) => {
-            let sql = "INSERT INTO waits (session, call, round, kind, tenant, expires_at, since)
-                       SELECT ?1, ?2, ?3, ?4, tenant, ?5, ?6 FROM sessions WHERE id = ?1
-                       ON CONFLICT (session, call) DO UPDATE SET round = excluded.round,
-                         kind = excluded.kind, expires_at = excluded.expires_at,
-                         since = excluded.since, claimed_until = 0";
-            let (expires_at, since) = (expires_at.ms(), prepared.at.ms());
-            let values = params![session, call, round, word(kind), expires_at, since];
-            cached(connection, sql)?.execute(values).map(|_| ())
-        }
-    }
+    .map(|_| ())
 }

@@ -16,8 +16,8 @@ const APPLICATION_ID: i64 = 0x4841_4654;
 /// The schema, one file per version; the file's `user_version` says how many have been applied.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
 
-/// Checkpoint after about 16 MB: each one syncs the database itself, which batches do not need.
-const CHECKPOINT_PAGES: u32 = 4_000;
+/// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// A directory that no other process has.
 #[derive(Debug)]
@@ -67,16 +67,16 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
         |error: rusqlite::Error| database_error(&error).during(&path.display().to_string());
     let mut connection = Connection::open_with_flags(path, flags).map_err(during)?;
     recognise(&connection, path)?;
-    connection.busy_timeout(Duration::from_secs(10)).map_err(during)?;
-    let settings = format!(
-        "PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = FULL;
-         PRAGMA foreign_keys = ON;
-         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
-         PRAGMA journal_size_limit = 67108864;
-         PRAGMA cache_size = -16384;"
-    );
-    connection.execute_batch(&settings).map_err(during)?;
+    connection.busy_timeout(BUSY_WAIT).map_err(during)?;
+    // Checkpoints are made beside the writer.
+    let settings = "
+        PRAGMA journal_mode = WAL;
+        PRAGMA synchronous = FULL;
+        PRAGMA foreign_keys = ON;
+        PRAGMA wal_autocheckpoint = 0;
+        PRAGMA journal_size_limit = 67108864;
+        PRAGMA cache_size = -16384;";
+    connection.execute_batch(settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
@@ -88,8 +88,10 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
     let connection =
         Connection::open_with_flags(path, flags).map_err(|error| database_error(&error))?;
     connection
-        .busy_timeout(Duration::from_secs(10))
-        .and_then(|()| connection.execute_batch("PRAGMA query_only = ON;"))
+        .busy_timeout(BUSY_WAIT)
+        .and_then(|()| {
+            connection.execute_batch("PRAGMA query_only = ON; PRAGMA synchronous = FULL;")
+        })
         .map_err(|error| database_error(&error))?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
@@ -137,6 +139,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
 pub(crate) fn database_error(error: &rusqlite::Error) -> Error {
     let kind = match error.sqlite_error().map(|error| error.extended_code) {
         Some(code) => match code & 0xff {
+            ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => ErrorKind::Gone,
             ffi::SQLITE_FULL => ErrorKind::DiskFull,
             ffi::SQLITE_READONLY | ffi::SQLITE_CANTOPEN | ffi::SQLITE_PERM => ErrorKind::ReadOnly,
             ffi::SQLITE_NOTADB => ErrorKind::WrongFile,

@@ -4,8 +4,10 @@
 //! database as of one commit.
 
 mod append;
+mod checkpoint;
 mod connection;
 mod content;
+mod journal;
 mod sessions;
 mod text;
 mod work;
@@ -21,6 +23,7 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, watch};
 
 use self::connection::{Claim, database_error};
+use self::journal::NewPiece;
 use self::writer::{Hint, Writer};
 use crate::append::{AppendError, Prepared};
 use crate::error::{Error, ErrorKind};
@@ -48,7 +51,7 @@ struct Readers {
 impl Sqlite {
     pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
-        let writer = Writer::start(connection::writer(&claim.database)?)?;
+        let writer = Writer::start(&claim.database)?;
         let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
         let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
         let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
@@ -57,7 +60,10 @@ impl Sqlite {
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
         let hint = if prepared.wakes() { Hint::Look } else { Hint::Nothing };
-        self.writer.write(hint, move |connection| append::append(connection, &prepared)).await
+        let piece = NewPiece::of(&prepared);
+        let append =
+            move |connection: &Connection| append::append(connection, &prepared, piece.as_ref());
+        self.writer.write(hint, append).await
     }
 
     pub(crate) fn hints(&self) -> watch::Receiver<u64> {

@@ -4,6 +4,7 @@ use haft_core::journal::{Entry, Head};
 use haft_core::{CallId, Millis, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::journal::Log;
 use super::writer::Hint;
 use super::{Fault, Sqlite, time};
 use crate::error::Error;
@@ -39,7 +40,11 @@ impl Sqlite {
         after: u64,
         limit: u32,
     ) -> Result<Vec<Entry>, Error> {
-        self.read(move |connection| entries(connection, session, after, i64::from(limit))).await
+        self.read(move |connection| match Log::find(connection, session)? {
+            Some(log) => log.some_after(connection, after, limit as usize),
+            None => Ok(Vec::new()),
+        })
+        .await
     }
 
     pub(crate) async fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
@@ -125,7 +130,7 @@ impl Sqlite {
                 let node = node.as_str();
                 // Whatever ran in them is for the next owner to recover.
                 let sql = "INSERT INTO wakes (session, seq)
-                           SELECT id, head_seq FROM sessions WHERE owner = ?1
+                           SELECT key, head_seq FROM sessions WHERE owner = ?1
                            ON CONFLICT (session) DO UPDATE
                            SET seq = max(seq, excluded.seq), claimed_until = 0";
                 connection.execute(sql, [node])?;
@@ -142,8 +147,9 @@ impl Sqlite {
         call: CallId,
     ) -> Result<Option<StoredCall>, Error> {
         self.read(move |connection| {
-            let sql = "SELECT tool, stage, class, decided, updated_at FROM calls
-                       WHERE session = ?1 AND call = ?2";
+            let sql = "SELECT tool, stage, class, decided, calls.updated_at
+                       FROM calls JOIN sessions ON sessions.key = calls.session
+                       WHERE call = ?2 AND id = ?1";
             let mut statement = connection.prepare_cached(sql)?;
             let mut rows = statement.query([id_bytes(session.bits()), id_bytes(call.bits())])?;
             rows.next()?.map(stored_call).transpose()
@@ -158,7 +164,8 @@ impl Sqlite {
     ) -> Result<Vec<ListedSession>, Error> {
         self.read(move |connection| {
             let sql = "SELECT id, tenant, status, head_seq, created_at, updated_at,
-                         (SELECT count(*) FROM waits WHERE waits.session = sessions.id)
+                         (SELECT count(*) FROM calls
+                          WHERE calls.session = sessions.key AND expires_at IS NOT NULL)
                        FROM sessions
                        WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR status = ?2)
                          AND (?3 IS NULL OR id < ?3)
@@ -186,14 +193,15 @@ fn read_session(
     whole: Whole,
 ) -> Result<Option<RawSession>, Fault> {
     let id = id_bytes(session.bits());
-    let sql = "SELECT tenant, epoch, owner, head_seq FROM sessions WHERE id = ?1";
+    let sql = "SELECT tenant, epoch, owner, head_seq, key, tail FROM sessions WHERE id = ?1";
     let row = connection.prepare_cached(sql)?.query_row([id], |row| {
         let (tenant, owner): (String, Option<String>) = (row.get(0)?, row.get(2)?);
-        Ok((tenant, row.get::<_, i64>(1)?, owner, row.get::<_, i64>(3)?))
+        let log = Log { session, key: row.get(4)?, tail: row.get(5)? };
+        Ok((tenant, row.get::<_, i64>(1)?, owner, row.get::<_, i64>(3)?, log))
     });
-    let Some((tenant, epoch, owner, head_seq)) = row.optional()? else { return Ok(None) };
+    let Some((tenant, epoch, owner, head_seq, log)) = row.optional()? else { return Ok(None) };
     let snapshot = match whole {
-        Whole::FromSnapshot => snapshot(connection, id)?,
+        Whole::FromSnapshot => snapshot(connection, log.key)?,
         Whole::Log => None,
     };
     // The snapshot's own entry is read too: its hash is what the next one is chained to.
@@ -203,43 +211,18 @@ fn read_session(
         epoch: unsigned(epoch)?,
         head_seq: unsigned(head_seq)?,
         owner: owner.map(|owner| owner.parse()).transpose().map_err(Error::corrupt)?,
-        entries: entries(connection, session, after, -1)?,
+        entries: log.after(connection, after)?,
         snapshot,
     }))
 }
 
-fn snapshot(connection: &Connection, id: [u8; 16]) -> Result<Option<RawSnapshot>, Fault> {
+fn snapshot(connection: &Connection, key: i64) -> Result<Option<RawSnapshot>, Fault> {
     let sql = "SELECT seq, format, body FROM snapshots WHERE session = ?1";
-    let row = connection.prepare_cached(sql)?.query_row([id], |row| {
+    let row = connection.prepare_cached(sql)?.query_row([key], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
     });
     let Some((seq, format, body)) = row.optional()? else { return Ok(None) };
     Ok(Some(RawSnapshot { seq: unsigned(seq)?, format: small(format)?, body }))
-}
-
-/// Reads entries in order; SQLite takes a negative limit for none.
-fn entries(
-    connection: &Connection,
-    session: SessionId,
-    after: u64,
-    limit: i64,
-) -> Result<Vec<Entry>, Fault> {
-    let sql = "SELECT seq, at, format, hash, body FROM events
-               WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params![id_bytes(session.bits()), number(after), limit])?;
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next()? {
-        entries.push(Entry {
-            session,
-            seq: unsigned(row.get(0)?)?,
-            at: moment(row.get(1)?),
-            format: small(row.get(2)?)?,
-            hash: digest(row.get_ref(3)?.as_blob().map_err(Error::corrupt)?)?,
-            body: row.get(4)?,
-        });
-    }
-    Ok(entries)
 }
 
 /// The takeover is one update of the session's row, which every append of an owner checks.

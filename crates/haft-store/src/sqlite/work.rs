@@ -1,8 +1,9 @@
 //! Work that waits, in SQLite.
 
 use haft_core::{CallId, Millis, SessionId, Timestamp};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, named_params, params};
 
+use super::journal::Log;
 use super::writer::Hint;
 use super::{Fault, Sqlite, append, settled, time};
 use crate::error::Error;
@@ -14,19 +15,43 @@ use crate::work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, W
 
 /// The retries' rows have no round, by which the two are told apart.
 const DUE: &str = "
-    SELECT session, call, round, expires_at AS due_at FROM waits
+    SELECT calls.key, id, call, round, expires_at AS due_at
+    FROM calls JOIN sessions ON sessions.key = session
     WHERE expires_at <= ?1 AND claimed_until <= ?1
     UNION ALL
-    SELECT session, call, NULL, due_at FROM timers JOIN sessions ON id = session
-    WHERE due_at <= ?1 AND claimed_until <= ?1 AND (owner IS NULL OR owner = ?3 OR NOT EXISTS (
+    SELECT calls.key, id, call, NULL, retry_at FROM calls JOIN sessions ON sessions.key = session
+    WHERE retry_at <= ?1 AND claimed_until <= ?1 AND (owner IS NULL OR owner = ?3 OR NOT EXISTS (
       SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?1))
     ORDER BY due_at LIMIT ?2";
 
 const WAKES: &str = "
-    SELECT session, seq FROM wakes JOIN sessions ON id = session
+    SELECT key, id, seq FROM wakes JOIN sessions ON key = session
     WHERE claimed_until <= ?1 AND (owner IS NULL OR owner = ?2 OR NOT EXISTS (
       SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?1))
     LIMIT ?3";
+
+/// A statement for each way to narrow the inbox, so that each has its index.
+macro_rules! pending {
+    ($which:literal) => {
+        concat!(
+            "SELECT id, call, calls.tenant, tool, round, kind, expires_at, since
+             FROM calls JOIN sessions ON sessions.key = session
+             WHERE expires_at >= :expires_at AND (expires_at, calls.key) > (:expires_at, coalesce((
+                 SELECT after.key FROM calls AS after
+                 WHERE after.call = :after_call
+                   AND after.session = (SELECT key FROM sessions WHERE id = :after_session)), 0))
+               AND (:kind IS NULL OR kind = :kind) AND ",
+            $which,
+            " ORDER BY expires_at, calls.key LIMIT :limit"
+        )
+    };
+}
+const PENDING_OF_SESSION: &str = pending!(
+    "session = (SELECT key FROM sessions WHERE id = :session)
+     AND (:tenant IS NULL OR calls.tenant = :tenant)"
+);
+const PENDING_OF_TENANT: &str = pending!("calls.tenant = :tenant AND :session IS NULL");
+const PENDING: &str = pending!(":tenant IS NULL AND :session IS NULL");
 
 impl Sqlite {
     pub(crate) async fn pending(
@@ -39,8 +64,9 @@ impl Sqlite {
 
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.read(|connection| {
-            let sql = "SELECT min(at) FROM (SELECT min(expires_at) AS at FROM waits
-                       UNION ALL SELECT min(due_at) FROM timers)";
+            let sql = "SELECT min(at) FROM (
+                         SELECT min(expires_at) AS at FROM calls WHERE expires_at IS NOT NULL
+                         UNION ALL SELECT min(retry_at) FROM calls WHERE retry_at IS NOT NULL)";
             let at: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
             Ok(at.map(moment))
         })
@@ -62,19 +88,12 @@ impl Sqlite {
         }
         let claim = move |connection: &Connection| {
             let found = due(connection, &node, now, limit)?;
-            for due in &found {
-                let sql = match due.work {
-                    DueWork::Expiry { .. } => {
-                        "UPDATE waits SET claimed_until = ?3 WHERE session = ?1 AND call = ?2"
-                    }
-                    DueWork::Retry => {
-                        "UPDATE timers SET claimed_until = ?3 WHERE session = ?1 AND call = ?2"
-                    }
-                };
-                let (session, call) = (id_bytes(due.session.bits()), id_bytes(due.call.bits()));
-                let values = params![session, call, (now + hold).ms()];
-                connection.prepare_cached(sql)?.execute(values)?;
+            let sql = "UPDATE calls SET claimed_until = ?2 WHERE key = ?1";
+            let mut hold_it = connection.prepare_cached(sql)?;
+            for (key, _) in &found {
+                hold_it.execute(params![key, (now + hold).ms()])?;
             }
+            let found = found.into_iter().map(|(_, due)| due).collect();
             Ok::<_, Fault>(found)
         };
         self.writer.write(Hint::Nothing, move |connection| settled(claim(connection))).await
@@ -94,28 +113,31 @@ impl Sqlite {
         }
         let claim = move |connection: &Connection| {
             let found = wakes(connection, &node, now, limit)?;
-            for wake in &found {
-                let sql = "UPDATE wakes SET claimed_until = ?2 WHERE session = ?1";
-                let session = id_bytes(wake.session.bits());
-                connection.prepare_cached(sql)?.execute(params![session, (now + hold).ms()])?;
+            let sql = "UPDATE wakes SET claimed_until = ?2 WHERE session = ?1";
+            let mut hold_it = connection.prepare_cached(sql)?;
+            for (key, _) in &found {
+                hold_it.execute(params![key, (now + hold).ms()])?;
             }
+            let found = found.into_iter().map(|(_, wake)| wake).collect();
             Ok::<_, Fault>(found)
         };
         self.writer.write(Hint::Nothing, move |connection| settled(claim(connection))).await
     }
 
     pub(crate) async fn wake(&self, session: SessionId) -> Result<(), Error> {
-        self.writer
-            .write(Hint::Look, move |connection| {
-                append::wake(connection, id_bytes(session.bits()), 0).map(Ok)
-            })
-            .await
+        let wake = move |connection: &Connection| {
+            let log = Log::find(connection, session)?;
+            let log = log.ok_or_else(|| Error::unknown_session(session))?;
+            Ok::<_, Fault>(append::wake(connection, log.key, 0)?)
+        };
+        self.writer.write(Hint::Look, move |connection| settled(wake(connection))).await
     }
 
     pub(crate) async fn finish_wake(&self, wake: Wake) -> Result<(), Error> {
         self.writer
             .write(Hint::Nothing, move |connection| {
-                let sql = "DELETE FROM wakes WHERE session = ?1 AND seq <= ?2";
+                let sql = "DELETE FROM wakes
+                           WHERE session = (SELECT key FROM sessions WHERE id = ?1) AND seq <= ?2";
                 let values = params![id_bytes(wake.session.bits()), number(wake.seq)];
                 connection.prepare_cached(sql)?.execute(values)?;
                 Ok(Ok(()))
@@ -133,21 +155,22 @@ fn due(
     node: &NodeId,
     now: Timestamp,
     limit: u32,
-) -> Result<Vec<Due>, Fault> {
+) -> Result<Vec<(i64, Due)>, Fault> {
     let mut statement = connection.prepare_cached(DUE)?;
     let mut rows = statement.query(params![now.ms(), limit, node.as_str()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let work = match row.get::<_, Option<i64>>(2)? {
+        let work = match row.get::<_, Option<i64>>(3)? {
             Some(round) => DueWork::Expiry { round: small(round)? },
             None => DueWork::Retry,
         };
-        found.push(Due {
-            session: SessionId::from_bits(id(row, 0)?),
-            call: CallId::from_bits(id(row, 1)?),
+        let due = Due {
+            session: SessionId::from_bits(id(row, 1)?),
+            call: CallId::from_bits(id(row, 2)?),
             work,
-            due_at: moment(row.get(3)?),
-        });
+            due_at: moment(row.get(4)?),
+        };
+        found.push((row.get(0)?, due));
     }
     Ok(found)
 }
@@ -157,13 +180,13 @@ fn wakes(
     node: &NodeId,
     now: Timestamp,
     limit: u32,
-) -> Result<Vec<Wake>, Fault> {
+) -> Result<Vec<(i64, Wake)>, Fault> {
     let mut statement = connection.prepare_cached(WAKES)?;
     let mut rows = statement.query(params![now.ms(), node.as_str(), limit])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let session = SessionId::from_bits(id(row, 0)?);
-        found.push(Wake { session, seq: unsigned(row.get(1)?)? });
+        let session = SessionId::from_bits(id(row, 1)?);
+        found.push((row.get(0)?, Wake { session, seq: unsigned(row.get(2)?)? }));
     }
     Ok(found)
 }
@@ -173,23 +196,21 @@ fn pending(
     filter: &PendingFilter,
     page: &Page<PendingCursor>,
 ) -> Result<Vec<Pending>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT waits.session, waits.call, waits.tenant, calls.tool, round, kind, expires_at, since
-         FROM waits JOIN calls ON calls.session = waits.session AND calls.call = waits.call
-         WHERE (?1 IS NULL OR waits.tenant = ?1) AND (?2 IS NULL OR waits.session = ?2)
-           AND (?3 IS NULL OR kind = ?3)
-           AND (?4 IS NULL OR (expires_at, waits.session, waits.call) > (?4, ?5, ?6))
-         ORDER BY expires_at, waits.session, waits.call LIMIT ?7",
-    )?;
-    let mut rows = statement.query(params![
-        filter.tenant.as_ref().map(Tenant::as_str),
-        filter.session.map(|session| id_bytes(session.bits())),
-        filter.kind.as_ref().map(word),
-        page.after.map(|after| after.expires_at.ms()),
-        page.after.map(|after| id_bytes(after.session.bits())),
-        page.after.map(|after| id_bytes(after.call.bits())),
-        page.limit,
-    ])?;
+    let sql = match (&filter.session, &filter.tenant) {
+        (Some(_), _) => PENDING_OF_SESSION,
+        (None, Some(_)) => PENDING_OF_TENANT,
+        (None, None) => PENDING,
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(named_params! {
+        ":tenant": filter.tenant.as_ref().map(Tenant::as_str),
+        ":session": filter.session.map(|session| id_bytes(session.bits())),
+        ":kind": filter.kind.as_ref().map(word),
+        ":expires_at": page.after.map_or(i64::MIN, |after| after.expires_at.ms()),
+        ":after_session": page.after.map(|after| id_bytes(after.session.bits())),
+        ":after_call": page.after.map(|after| id_bytes(after.call.bits())),
+        ":limit": page.limit,
+    })?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let (tenant, kind): (String, String) = (row.get(2)?, row.get(5)?);

@@ -10,12 +10,14 @@
 //! When the disk does not take what was written (an error of input or output, `fsync` above all),
 //! what is on the disk is not known any more, and the writer takes no more jobs: fail stop.
 
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::connection::database_error;
+use super::checkpoint::Checkpoints;
+use super::connection::{self, database_error};
 use crate::error::{Error, ErrorKind};
 
 /// Enough for every session that a process drives to have one append under way; whoever comes
@@ -44,7 +46,9 @@ pub(crate) enum Hint {
 struct Task<F, T, E> {
     work: F,
     verdict: Option<Result<T, E>>,
-    answer: oneshot::Sender<Result<T, E>>,
+    /// The work goes back along with the verdict: whoever put it together takes it apart, so that
+    /// the one thread that all wait for does not have to.
+    answer: oneshot::Sender<(Result<T, E>, F)>,
     hint: Hint,
 }
 
@@ -60,7 +64,7 @@ where
     }
 
     fn answer(self: Box<Self>, commit: Result<(), &Error>) -> Hint {
-        let Self { verdict, answer, hint, .. } = *self;
+        let Self { work, verdict, answer, hint } = *self;
         let verdict = match (commit, verdict) {
             (Ok(()), Some(verdict)) => verdict,
             (Ok(()), None) => {
@@ -70,7 +74,7 @@ where
         };
         let hint = if verdict.is_ok() { hint } else { Hint::Nothing };
         // Whoever asked may have gone away; what was stored stays stored.
-        drop(answer.send(verdict));
+        drop(answer.send((verdict, work)));
         hint
     }
 }
@@ -91,10 +95,12 @@ impl std::fmt::Debug for dyn Job {
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection) -> Result<Self, Error> {
+    pub(crate) fn start(path: &Path) -> Result<Self, Error> {
+        let mut connection = connection::writer(path)?;
+        let checkpoints = Checkpoints::start(path, &mut connection)?;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
         let hints = watch::Sender::new(0);
-        let batches = Batches { connection, hints: hints.clone(), stopped: None };
+        let batches = Batches { connection, checkpoints, hints: hints.clone(), stopped: None };
         let thread = std::thread::Builder::new()
             .name("haft-store-writer".to_owned())
             .spawn(move || batches.run(queue))
@@ -118,7 +124,8 @@ impl Writer {
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
         let task = Task { work, verdict: None, answer, hint };
         jobs.send(Box::new(task)).await.map_err(|_| gone())?;
-        verdict.await.map_err(|_| gone())?
+        let (verdict, _work) = verdict.await.map_err(|_| gone())?;
+        verdict
     }
 }
 
@@ -134,6 +141,8 @@ impl Drop for Writer {
 }
 
 struct Batches {
+    /// Dropped before the connection that it moves the rest with.
+    checkpoints: Checkpoints,
     connection: Connection,
     hints: watch::Sender<u64>,
     /// Why nothing is written any more.
@@ -161,6 +170,9 @@ impl Batches {
                 let hints = batch.into_iter().map(|job| job.answer(Ok(())));
                 if hints.fold(false, |look, hint| look | (hint == Hint::Look)) {
                     self.hints.send_modify(|count| *count += 1);
+                }
+                if let Err(error) = self.checkpoints.after_commit(&self.connection) {
+                    self.stop(&error);
                 }
             }
             Err(error) if batch.len() == 1 || error.kind() == ErrorKind::Stopped => {
@@ -191,10 +203,14 @@ impl Batches {
 
     fn fail(&mut self, batch: Vec<Box<dyn Job>>, error: &Error) {
         if error.kind() == ErrorKind::Stopped {
-            self.stopped = Some(error.clone().during("no more writes are taken"));
+            self.stop(error);
         }
         batch.into_iter().for_each(|job| {
             job.answer(Err(error));
         });
+    }
+
+    fn stop(&mut self, error: &Error) {
+        self.stopped = Some(error.clone().during("no more writes are taken"));
     }
 }

@@ -19,7 +19,10 @@ fn a_read_that_is_given_up_breaks_no_other_read() {
         // A long log, so that reading it takes a while.
         let sql =
             "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)
-                   INSERT INTO events SELECT id, i, 0, 1, zeroblob(32), '{}' FROM sessions, n";
+             INSERT INTO events (place, session, seq, previous, at, format, parts, body)
+             SELECT i, key, i, CASE WHEN i = 100 THEN tail ELSE i - 1 END, 0, 1, zeroblob(36), ''
+             FROM sessions, n;
+             UPDATE sessions SET tail = 40000;";
         tamper_sqlite(&directory, sql);
         let store = Store::open_sqlite(directory.path()).unwrap();
         let mut broken = Vec::new();

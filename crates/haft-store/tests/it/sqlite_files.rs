@@ -207,3 +207,46 @@ fn a_store_can_be_opened_again_at_once_many_times() {
         }
     });
 }
+
+// Someone's shell or backup holds the file: that passes, and nobody needs to report it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "plays the other program")]
+fn a_file_that_another_program_locks_is_said_to_be_away_and_comes_back() {
+    runtime().block_on(async {
+        let directory = Directory::new();
+        let store = Store::open_sqlite(directory.path()).unwrap();
+        let mut session = Session::create(&store, "acme").await;
+        let other = rusqlite::Connection::open(directory.database()).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (_, input) = proposal(&read());
+        let Err(Failed::Append(AppendError::Store(error))) = session.input(input).await else {
+            panic!("the append went through a lock")
+        };
+        assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
+        assert!(error.is_retryable());
+        other.execute_batch("ROLLBACK").unwrap();
+        session.propose(&read()).await;
+        assert_eq!(store.verify(session.id).await, Ok(session.head));
+    });
+}
+
+// Checkpoints are made beside the writer, and keep up with it: what is written ends in the file.
+#[test]
+fn what_is_written_moves_on_into_the_file_while_writing_goes_on() {
+    const MEGABYTES: u64 = 40;
+    runtime().block_on(async {
+        let directory = Directory::new();
+        let store = Store::open_sqlite(directory.path()).unwrap();
+        let mut session = Session::create(&store, "acme").await;
+        for _ in 0..MEGABYTES * 10 {
+            let call = session.propose(&read()).await;
+            session.finish(call, ok(&"x".repeat(100_000))).await;
+        }
+        let file = std::fs::metadata(directory.database()).unwrap().len();
+        assert!(file > (MEGABYTES << 20) / 4, "{file} of {MEGABYTES} MB are in the file");
+        let (id, head) = (session.id, session.head);
+        drop((session, store));
+        let store = Store::open_sqlite(directory.path()).unwrap();
+        assert_eq!(store.verify(id).await, Ok(head));
+    });
+}

@@ -220,3 +220,17 @@ fn the_clock_of_the_store_serves_leases_and_deadlines() {
         session.propose(&read()).await;
     });
 }
+
+// Both stores say alike that there is nothing to look at.
+#[test]
+fn a_wake_of_an_unknown_session_is_refused_and_says_so() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let nobody = haft_core::SessionId::from_bits(crate::driver::fresh());
+        let error = store.wake(nobody).await.unwrap_err();
+        assert_eq!(error.kind(), haft_store::ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains(&nobody.to_string()), "{error}");
+        let wakes = store.claim_wakes(&node("a"), Moment::At(START), HOLD, 10).await.unwrap();
+        assert_eq!(wakes, []);
+    });
+}

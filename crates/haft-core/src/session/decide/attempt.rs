@@ -5,9 +5,7 @@ use serde_json::Value;
 use super::Draft;
 use crate::id::CallId;
 use crate::json::DEPTH_MAX;
-use crate::outcome::{
-    CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance, Trust,
-};
+use crate::outcome::{CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance};
 use crate::session::admission::Basis;
 use crate::session::effect::Effect;
 use crate::session::event::{Event, VerifyFinding};
@@ -18,7 +16,6 @@ use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Call, Phase, Stopping};
 use crate::session::suspension::{Preview, SuspendReason, SuspensionKind};
 use crate::time::Timestamp;
-use crate::tool::{Contract, Executor, Ownership};
 
 impl Draft {
     pub(super) fn take_preview(&mut self, previewed: Previewed) -> Result<(), Refusal> {
@@ -152,7 +149,7 @@ impl Draft {
             finished_at: self.now,
             result: returned.result,
             directives: returned.directives,
-            provenance: provenance(&call.contract),
+            provenance: Provenance::of(&call.contract),
             provider_meta,
             extra: returned.extra,
         };
@@ -183,16 +180,6 @@ pub(super) fn bounded(returned: Returned) -> Returned {
         return Returned::from(CallResult::Err(Failure::new(ErrorClass::ToolError, message)));
     }
     returned
-}
-
-/// Only our own code is taken at its word (document 004's security rule).
-fn provenance(contract: &Contract) -> Provenance {
-    let trust = match (contract.executor, contract.ownership) {
-        (Executor::Server, Ownership::Managed) => Trust::Trusted,
-        (Executor::Server, Ownership::Mcp | Ownership::Custom)
-        | (Executor::Human | Executor::Client | Executor::Provider, _) => Trust::Untrusted,
-    };
-    Provenance { executor: contract.executor, trust }
 }
 
 /// What stands for a result that nobody has.

@@ -25,13 +25,25 @@ fn nothing_outside_the_document_is_read() {
     }
     let error = refused(&json!({"$schema": "https://example.com/dialect"}));
     assert!(matches!(error, CompileError::OutsideReference { .. }), "{error}");
+    let unknown = refused(&json!({"type": "object", "properties": {"a": {"type": "objekt"}}}));
+    let unknown = unknown.to_string();
+    assert!(unknown.contains("`/properties/a/type`"), "{unknown}");
+    assert!(unknown.contains("\"integer\"") && unknown.ends_with("found \"objekt\""), "{unknown}");
     let dangling = refused(&json!({"$ref": "#/$defs/none"})).to_string();
     assert!(dangling.contains("/$defs/none"), "{dangling}");
 }
 
 #[test]
 fn a_pattern_that_needs_backtracking_is_refused_by_its_path() {
-    for pattern in ["^(?=(a+)+$)a", "(?<!x)y", "(.*a){30}\\1", "(", "a{1000}{1000}", "[z-a]"] {
+    for pattern in [
+        "^(?=(a+)+$)a",
+        "(?<!x)y",
+        "(.*a){30}\\1",
+        "(",
+        "a{1000}{1000}",
+        "[ab]*a[ab]{2000}c",
+        "[z-a]",
+    ] {
         let error = refused(&json!({"properties": {"a": {"items": {"pattern": pattern}}}}));
         let text = error.to_string();
         assert!(text.contains("`/properties/a/items/pattern`"), "{text}");
@@ -39,8 +51,18 @@ fn a_pattern_that_needs_backtracking_is_refused_by_its_path() {
         let named = refused(&json!({"patternProperties": {pattern: {}}}));
         assert!(matches!(named, CompileError::Pattern { .. }), "{pattern}: {named}");
     }
-    let linear = validator(&json!({"type": "string", "pattern": "^(a+)+$"}));
-    assert!(!linear.fits(&json!("a".repeat(500_000) + "b")));
+    // Text on which no engine can guess: which `a` is the one is known only at the end.
+    let mut bits = 1_u32;
+    let text: String = (0..1 << 16)
+        .map(|_| {
+            bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if bits >> 31 == 0 { 'a' } else { 'b' }
+        })
+        .collect();
+    let text = json!(text);
+    for pattern in ["^(a+)+$", "^(a?){90}a{90}$", "(a|b)*a(a|b){20}[cd]", "^.{1,100}$"] {
+        assert!(!validator(&json!({"type": "string", "pattern": pattern})).fits(&text));
+    }
 }
 
 fn fan_out(levels: usize, way: impl Fn(&str) -> Value) -> Value {

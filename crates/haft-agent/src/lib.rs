@@ -1,0 +1,33 @@
+//! The models behind Haft's sessions.
+//!
+//! A [`ProviderModel`] answers a session's turns through a provider's API: it reads the log,
+//! makes the [`Transcript`] that the model is shown, sends it in the provider's words, and gives
+//! back what the model asked for, exactly as it came. Whether that may run is not decided here.
+//! A [`ScriptedModel`] answers from a file, for demos and tests.
+//!
+//! Nothing here reads the environment: base URLs and keys come in as values.
+//!
+//! # Why hyper, and not a larger client
+//!
+//! A request to a model is one POST with a streamed answer. On hyper's connection each stage has
+//! its own time limit, a key never follows a redirect, and no proxy is taken from the
+//! environment. TLS is rustls with ring, trusting whom the system trusts.
+
+mod http;
+mod model;
+mod name;
+pub mod provider;
+mod request;
+mod scripted;
+mod spans;
+mod sse;
+mod text_calls;
+pub mod tokens;
+pub mod transcript;
+
+pub use model::{ModelConfig, ProviderModel};
+pub use name::{ModelName, ModelNameError, Vendor};
+pub use request::CallStyle;
+pub use scripted::{Script, ScriptError, ScriptedModel};
+pub use sse::{Frame, SseDecoder, SseError};
+pub use transcript::{Transcript, messages};

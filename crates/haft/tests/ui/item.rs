@@ -1,0 +1,6 @@
+//! Only functions are tools.
+
+#[haft::tool(read)]
+struct Thing;
+
+fn main() {}
