@@ -7,10 +7,11 @@ use haft_sandbox::policy::{Limits, Policy};
 use haft_sandbox::process::{
     Command, Exit, Finished, Sandbox, SandboxError, Sink, SinkState, Stdin,
 };
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub(crate) fn launcher() -> Launcher {
-    Launcher::program(env!("CARGO_BIN_EXE_haft-sandbox-launcher"))
+    Launcher::program(launcher_path())
 }
 
 pub(crate) fn open(place: &Place) -> Sandbox {
@@ -247,7 +248,16 @@ fn a_sandbox_that_is_dropped_takes_its_processes_along() {
     assert!(!CANARY.is_empty());
 }
 
-/// Runs the tests of this module and the next once more, as a user without rights, by this program.
+const LAUNCHER: &str = "HAFT_TEST_LAUNCHER";
+
+#[expect(clippy::disallowed_methods, reason = "set by this program for its own copy")]
+fn launcher_path() -> PathBuf {
+    let built = || env!("CARGO_BIN_EXE_haft-sandbox-launcher").into();
+    std::env::var_os(LAUNCHER).unwrap_or_else(built).into()
+}
+
+/// Runs the tests of this module and the next once more, as a user without rights, by a copy of
+/// this program: the directory that it was built in may be closed to others.
 fn run_all_again(with: &[&str]) {
     use std::os::unix::process::CommandExt as _;
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
@@ -258,33 +268,32 @@ fn run_all_again(with: &[&str]) {
     let nobody = 65534;
     let temp = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(temp.path(), Some(nobody), Some(nobody)).unwrap();
-    let mut tests = std::process::Command::new(with[0]);
+    let (program, launcher) = (temp.path().join("tests"), temp.path().join("launcher"));
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    std::fs::copy(launcher_path(), &launcher).unwrap();
+    let words = with.iter().map(Into::into).chain([program.into_os_string()]);
+    let words: Vec<std::ffi::OsString> = words.collect();
+    let mut tests = std::process::Command::new(&words[0]);
     tests
-        .args(&with[1..])
+        .args(&words[1..])
         .args(["process::", "hostile::"])
         .env("TMPDIR", temp.path())
+        .env(LAUNCHER, launcher)
+        .current_dir(temp.path())
         .uid(nobody)
         .gid(nobody);
-    match tests.output() {
-        Ok(output) => {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout))
-        }
-        // Where another user may not even run this program, there is nothing to show.
-        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
-    }
+    let output = tests.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
 fn an_ordinary_user_has_the_same_sandbox() {
-    run_all_again(&[std::env::current_exe().unwrap().to_str().unwrap()]);
+    run_all_again(&[]);
 }
 
 /// As in a container without privileges, where one is called root and is not.
 #[test]
 fn a_root_of_a_user_namespace_has_the_same_sandbox() {
-    run_all_again(&[
-        "unshare",
-        "--map-root-user",
-        std::env::current_exe().unwrap().to_str().unwrap(),
-    ]);
+    run_all_again(&["unshare", "--map-root-user"]);
 }
