@@ -119,7 +119,8 @@ impl Tool for WrittenTool {
 ///
 /// # Panics
 ///
-/// As [`declared`].
+/// When what the macro wrote is refused: its own checks rule that out, but for a schema that is
+/// nested too deep.
 pub fn definition<A: JsonSchema>(name: &str, description: &str) -> Definition {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
     Definition::new(tool_name(name), description, schema_of::<A>(name, settings))
@@ -143,7 +144,8 @@ fn schema_of<T: JsonSchema>(tool: &str, mut settings: SchemaSettings) -> Schema 
 ///
 /// # Panics
 ///
-/// As [`declared`].
+/// When what the macro wrote is refused: its own checks rule that out, but for a schema that is
+/// nested too deep.
 pub fn tool_name(name: &str) -> ToolName {
     declared(name, "name", ToolName::new(name))
 }
@@ -152,7 +154,8 @@ pub fn tool_name(name: &str) -> ToolName {
 ///
 /// # Panics
 ///
-/// As [`declared`].
+/// When what the macro wrote is refused: its own checks rule that out, but for a schema that is
+/// nested too deep.
 pub fn pointer(text: &str) -> JsonPointer {
     declared(text, "pointer", JsonPointer::new(text))
 }
