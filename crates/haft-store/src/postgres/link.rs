@@ -188,16 +188,28 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Error {
         Some(code) if *code == SqlState::DUPLICATE_TABLE => ErrorKind::WrongFile,
         Some(code) if *code == SqlState::DATA_CORRUPTED => ErrorKind::Corrupt,
         Some(code) if *code == SqlState::IO_ERROR => ErrorKind::Stopped,
+        // A wrong name or password ends the connection too, and stays wrong.
+        Some(code) if matches!(&code.code()[..2], "28" | "3D") => ErrorKind::Invalid,
         Some(_) if is_lost(error) || is_passing(error) => ErrorKind::Gone,
         Some(code) => match &code.code()[..2] {
-            "22" | "23" | "28" | "3D" => ErrorKind::Invalid,
+            "22" | "23" => ErrorKind::Invalid,
             "53" => ErrorKind::Gone,
             _ => ErrorKind::Internal,
         },
+        None if is_refused_handshake(error) => ErrorKind::Invalid,
         None if is_lost(error) || is_connecting(error) => ErrorKind::Gone,
         None => ErrorKind::Internal,
     };
     Error::new(kind, format!("PostgreSQL: {}", described(error)))
+}
+
+/// Whether the two do not agree on TLS, or the certificate is not to be trusted: it will not get
+/// better by itself.
+fn is_refused_handshake(error: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let io = source.and_then(<dyn std::error::Error>::downcast_ref::<std::io::Error>);
+    error.to_string().starts_with("error performing TLS handshake")
+        && io.is_none_or(|io| io.kind() == std::io::ErrorKind::InvalidData)
 }
 
 fn is_connecting(error: &tokio_postgres::Error) -> bool {
