@@ -93,7 +93,7 @@ fn edit() -> Definition {
 }
 
 /// What the tools that change a file have in common: a preview to agree to, and a way back.
-fn changing(mut definition: Definition) -> Definition {
+pub(super) fn changing(mut definition: Definition) -> Definition {
     definition.output_schema = Some(sandbox_result());
     definition.hooks = [Hook::Preview].into();
     definition.undo = Some(Undo {

@@ -1,6 +1,7 @@
 //! The code of the managed tools.
 
 mod action;
+mod agent_toolset;
 mod answer;
 mod change;
 mod command;
@@ -40,6 +41,7 @@ pub(crate) fn all() -> Vec<Managed> {
     ]
     .into_iter()
     .chain(shells())
+    .chain(agent_toolset::tools())
     .collect()
 }
 
