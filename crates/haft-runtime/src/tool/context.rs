@@ -163,6 +163,18 @@ impl ToolContext {
         self.surroundings.artifacts.store().ok()
     }
 
+    /// Returns whether this call takes another one back, so that a tool that is only an undo can
+    /// refuse to be anything else.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot tell.
+    pub async fn takes_back(&self, undone: CallId) -> Result<bool, ToolError> {
+        let Some(store) = self.store() else { return Ok(false) };
+        let (session, call) = (self.scope.session, self.scope.call);
+        Ok(crate::haft::takes_back(store, session, call, undone).await?)
+    }
+
     /// Encrypts what the tool keeps about its session, so that a copy of the store does not tell it.
     ///
     /// # Errors
