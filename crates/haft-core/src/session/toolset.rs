@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn a_tool_is_found_by_what_the_session_calls_it_and_called_so_again() {
-        let name = ToolName::new("toolset_bash").unwrap();
+        let name = ToolName::new("agent_bash").unwrap();
         let names = BTreeMap::from([("bash".to_owned(), name)]);
         let toolset = Toolset { names, ..Toolset::default() };
-        assert_eq!(toolset.meant("bash"), "toolset_bash");
-        assert_eq!(toolset.called("toolset_bash"), "bash");
+        assert_eq!(toolset.meant("bash"), "agent_bash");
+        assert_eq!(toolset.called("agent_bash"), "bash");
         assert_eq!((toolset.meant("read"), toolset.called("read")), ("read", "read"));
     }
 }
