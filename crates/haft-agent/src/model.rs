@@ -92,7 +92,7 @@ impl ProviderModel {
             call.name = offer.names.canonical(std::mem::take(&mut call.name));
         }
         let content = if text.is_empty() { vec![] } else { vec![ContentBlock::Text { text }] };
-        ModelAnswer { content, calls, provider_results }
+        ModelAnswer { content, calls, provider_results, ..ModelAnswer::default() }
     }
 }
 

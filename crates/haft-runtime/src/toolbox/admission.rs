@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use haft_core::permission::{Exposure, Question, Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    Check, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, PolicyFacts, Proposal,
-    SoundCall,
+    AnswerDetails, Check, ContextSummarised, Event, Input, ModelAnswered, ModelFailed, Narrowed,
+    Open, PolicyFacts, Proposal, SoundCall,
 };
 use haft_core::tool::Executor;
 use haft_core::{
     Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
-    ToolName,
+    ToolName, WakeId,
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -153,12 +153,19 @@ impl Toolbox {
             open: Arc::clone(&open),
             advertised: advertised.clone(),
             stop,
+            live: self.live.clone(),
         };
-        let ModelAnswer { content, calls: asked, provider_results } =
-            match model.answer(request).await {
-                Ok(answer) => answer,
-                Err(failure) => return failed(failure),
-            };
+        if let Some(summary) = model.summarise(&request).await
+            && open.takes(&summary, turn)
+        {
+            return Input::ContextSummarised(ContextSummarised { turn, attempt, summary });
+        }
+        let answer = match model.answer(request).await {
+            Ok(answer) => answer,
+            Err(failure) => return failed(failure),
+        };
+        let details = self.details(&answer);
+        let ModelAnswer { content, calls: asked, provider_results, .. } = answer;
         let asker = Asker { session, opened_by: &open.opened_by, exposure: &open.config.exposure };
         let mut calls = Vec::with_capacity(asked.len());
         for call in asked {
@@ -179,7 +186,19 @@ impl Toolbox {
             calls,
             provider_results,
             narrowed,
+            details,
         })
+    }
+
+    /// What is known about an answer beside what it says. Without randomness there is no wake.
+    fn details(&self, answer: &ModelAnswer) -> AnswerDetails {
+        let now = self.clock.now();
+        let fresh = || fresh_bits(now).ok().map(WakeId::from_bits);
+        AnswerDetails {
+            usage: answer.usage,
+            provider_meta: answer.provider_meta.clone(),
+            directive: answer.directive.clone().and_then(|directive| directive.at(now, fresh)),
+        }
     }
 
     /// Returns what a turn is offered, and why it is less than it might be.
