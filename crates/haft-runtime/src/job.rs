@@ -44,7 +44,7 @@ impl JobKey {
     /// Returns the call that the job is for.
     pub(crate) fn call(self) -> Option<CallId> {
         match self {
-            Self::Model { .. } => None,
+            Self::Model { .. } | Self::Child { .. } | Self::Parent => None,
             Self::Preview { call } | Self::Execute { call, .. } | Self::Verify { call, .. } => {
                 Some(call)
             }

@@ -19,6 +19,7 @@ mod resolution;
 mod state;
 mod summary;
 mod suspension;
+mod toolset;
 mod usage;
 mod wake;
 
@@ -43,5 +44,6 @@ pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
 pub use summary::Summary;
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};
+pub use toolset::{Agent, Environment, Network, Toolset};
 pub use usage::{Counted, Usage};
 pub use wake::{Directive, FollowUp, Learning, LearningKind, Next, Priority, Wake};

@@ -13,7 +13,7 @@ use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::StartCause;
 use super::summary::Summary;
-use super::suspension::{DecidedKind, SuspendReason, Suspension};
+use super::suspension::{DecidedKind, SuspendReason, Suspension, SuspensionKind};
 use super::wake::Wake;
 use crate::actor::Actor;
 use crate::arguments::Arguments;
@@ -282,10 +282,13 @@ impl Open {
         self.calls.iter().map(|call| &**call)
     }
 
-    /// Returns the calls that wait for someone outside: the persisted subset of document 004.
+    /// Returns the calls that wait for someone outside: the persisted subset of document 004. A
+    /// call that waits for a sub-agent waits for nobody outside.
     pub fn waiting(&self) -> impl Iterator<Item = (&Call, &Suspension)> {
         self.calls().filter_map(|call| match &call.phase {
-            Phase::Waiting(suspension) => Some((call, suspension)),
+            Phase::Waiting(suspension) if suspension.kind != SuspensionKind::Child => {
+                Some((call, suspension))
+            }
             _ => None,
         })
     }

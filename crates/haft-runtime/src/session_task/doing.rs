@@ -117,7 +117,7 @@ impl<P: Performer> SessionTask<P> {
             return;
         };
         self.run.get_or_insert_with(|| {
-            let agent = "agent";
+            let agent = open.config.agent.as_ref().map_or("agent", |agent| &*agent.id);
             tracing::info_span!(
                 parent: None,
                 "invoke_agent",
