@@ -12,6 +12,7 @@
 
 use std::path::Path;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -26,6 +27,10 @@ const QUEUE_LEN: usize = 1_024;
 
 /// Bounds how long the first of a batch waits for the last.
 const BATCH_LEN_MAX: usize = 256;
+
+/// How long a commit is put off at most for those who shared the last one and are likely to come
+/// again. Without it every other commit would be for the one who was back first.
+const GATHER_MAX: Duration = Duration::from_micros(200);
 
 /// Something to do in a transaction, and someone to tell when it is durable.
 trait Job: Send {
@@ -140,6 +145,18 @@ impl Drop for Writer {
     }
 }
 
+/// Waits a little until there are so many.
+fn gather(queue: &mut mpsc::Receiver<Box<dyn Job>>, batch: &mut Vec<Box<dyn Job>>, wanted: usize) {
+    let until = Instant::now() + GATHER_MAX;
+    while batch.len() < wanted && Instant::now() < until {
+        match queue.try_recv() {
+            Ok(job) => batch.push(job),
+            // The others need the processor to come here.
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
 struct Batches {
     /// Dropped before the connection that it moves the rest with.
     checkpoints: Checkpoints,
@@ -152,7 +169,10 @@ struct Batches {
 impl Batches {
     fn run(mut self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
+        let mut last_len = 0;
         while queue.blocking_recv_many(&mut batch, BATCH_LEN_MAX) > 0 {
+            gather(&mut queue, &mut batch, last_len / 2);
+            last_len = batch.len();
             self.settle(std::mem::take(&mut batch));
         }
     }
