@@ -12,7 +12,9 @@ mod bounds;
 mod direct;
 mod drift;
 mod execution;
+mod intake;
 mod middleware;
+mod own_tools;
 mod policy;
 mod redaction;
 mod references;
@@ -21,7 +23,7 @@ mod sealing;
 use std::fmt;
 use std::sync::Arc;
 
-use haft_core::session::{AttemptEnded, Call, Input, Previewed, Returned, ToolChange, Verified};
+use haft_core::session::{AttemptEnded, Call, Input, Open, Previewed, ToolChange, Verified};
 use haft_core::tool::Redaction;
 use haft_core::{Arguments, SessionId, Timestamp};
 use haft_store::Store;
@@ -37,6 +39,7 @@ use crate::tool::{Scope, Services, Surroundings, ToolArguments, ToolContext, Too
 pub(crate) use admission::{Asked, Asker, Given};
 pub(crate) use execution::Run;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
+use own_tools::OwnTools;
 pub use policy::{Opinion, Policy, Wish};
 pub(crate) use redaction::Redactor;
 pub use sealing::SealingKey;
@@ -61,6 +64,7 @@ pub(crate) struct Parts {
 /// The registered tools of a node, with what stands around their calls.
 pub struct Toolbox {
     registry: Registry,
+    own_tools: OwnTools,
     surroundings: Arc<Surroundings>,
     sealer: Sealer,
     clock: Clock,
@@ -88,6 +92,7 @@ impl Toolbox {
         };
         Self {
             registry,
+            own_tools: OwnTools::default(),
             surroundings: Arc::new(surroundings),
             sealer,
             clock,
@@ -139,22 +144,11 @@ impl Toolbox {
     ) -> Result<ToolArguments, SealError> {
         self.sealer.open(session, arguments, redaction).await
     }
-
-    /// Masks and bounds what a call returned, whoever ran it.
-    pub(crate) async fn taken_in(
-        &self,
-        session: SessionId,
-        mut returned: Returned,
-        max: u64,
-    ) -> Returned {
-        self.surroundings.redactor.returned(&mut returned);
-        bounds::bounded(returned, max, session, &self.surroundings.artifacts).await
-    }
 }
 
 impl Performer for Toolbox {
-    fn tool_change(&self, call: &Call) -> Option<ToolChange> {
-        self.change(call)
+    fn tool_change(&self, open: &Open, call: &Call) -> Option<ToolChange> {
+        self.change(open, call)
     }
 
     async fn perform(&self, job: Job) -> Input {
@@ -173,7 +167,8 @@ impl Performer for Toolbox {
                 Input::Previewed(Previewed { call: call.id, preview })
             }
             Task::Execute { call, attempt, fingerprint } => {
-                let report = self.execute(&run(&call, attempt), &call, fingerprint).await;
+                let run = run(&call, attempt);
+                let report = self.execute(&run, &opened_by, &call, fingerprint).await;
                 Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
             }
             Task::Verify { call, attempt } => {
