@@ -164,7 +164,7 @@ impl WantedChange {
             How::Append(_) => Action::AppendText,
             How::Edit(_) => Action::ReplaceText,
         };
-        let path = hand.path(&self.path).map_err(refused(action))?;
+        let path = hand.path_to_change(&self.path).map_err(refused(action))?;
         let old = content(hand.files(), &path).map_err(refused(action))?;
         let (new, replacements) = match self.how {
             How::Replace(content) => (content.into_bytes(), 1),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::Action;
 use super::answer::{apart, done_with, refused, taken};
 use super::spill;
-use crate::hands::{Classifier, CommandRecord, Hand, Hands, fresh_id};
+use crate::hands::{Classifier, CommandRecord, Hand, Hands, Secrets, fresh_id};
 
 const TIME: Duration = Duration::from_secs(15);
 /// How much of each stream stays in the history.
@@ -127,7 +127,7 @@ async fn run(
     hand: Arc<Hand>,
     context: ToolContext,
 ) -> Result<Returned, ToolError> {
-    command.variables = hand.desk().variables.clone();
+    command.variables = hand.variables()?;
     let (file, sink) = spill::file_and_sink(&hand)?;
     command.sink = Some(sink);
     let launcher = hand.settings().launcher.clone();
@@ -168,11 +168,12 @@ impl Named {
         context: &ToolContext,
     ) -> Result<Returned, ToolError> {
         let said = [&finished.stdout, &finished.stderr];
-        let kept = spill::keep(file, said, hand, context).await?;
-        let record = self.record(&finished, &kept, hand)?;
+        let typed = self.args.iter().fold(self.command.clone(), |all, arg| all + " " + arg);
+        let secrets = hand.secrets().and(Secrets::typed(&typed));
+        let kept = spill::keep(file, said, &secrets, context).await?;
+        let record = self.record(&finished, &kept, &secrets, context)?;
         hand.desk().remember(record.clone());
         hand.keep_desk(context).await?;
-        let secrets = hand.secrets();
         let (stdout, stderr) =
             (secrets.masked(&finished.stdout.text()), secrets.masked(&finished.stderr.text()));
         let desk = hand.desk();
@@ -203,14 +204,15 @@ impl Named {
         &self,
         finished: &Finished,
         kept: &[ArtifactRef],
-        hand: &Hand,
+        secrets: &Secrets,
+        context: &ToolContext,
     ) -> Result<CommandRecord, ToolError> {
-        let secrets = hand.secrets();
+        let masked = |text: &str| context.masked(&secrets.masked(text));
         Ok(CommandRecord {
             command_id: fresh_id()?,
             tool: self.tool.to_owned(),
-            command: secrets.masked(&self.command),
-            args: self.args.iter().map(|arg| secrets.masked(arg)).collect(),
+            command: masked(&self.command),
+            args: self.args.iter().map(|arg| masked(arg)).collect(),
             cwd: self.cwd.to_string(),
             exit_code: exit_code(finished.exit),
             signal: signal(finished.exit),
@@ -218,8 +220,8 @@ impl Named {
             timed_out: finished.exit == Exit::TimedOut,
             duration_ms: u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX),
             updated_at: Clock::System.now().ms(),
-            stdout_preview: secrets.masked(&preview(&finished.stdout.text())),
-            stderr_preview: secrets.masked(&preview(&finished.stderr.text())),
+            stdout_preview: masked(&preview(&finished.stdout.text())),
+            stderr_preview: masked(&preview(&finished.stderr.text())),
             output_artifacts: kept.iter().map(|artifact| artifact.id.to_string()).collect(),
         })
     }
