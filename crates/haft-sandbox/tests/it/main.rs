@@ -7,6 +7,7 @@ mod corpus;
 mod edit;
 mod files;
 mod hostile;
+mod missing;
 mod place;
 mod process;
 mod race;
