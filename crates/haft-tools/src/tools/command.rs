@@ -1,12 +1,12 @@
 //! `bash` and `shell_run`: commands of which nothing stays.
 
-use haft_core::ArtifactRef;
-use haft_core::session::Returned;
+use haft_core::session::{Preview, Returned};
+use haft_core::{ArtifactRef, Digest};
 use haft_runtime::{Clock, ToolArguments, ToolContext, ToolError};
 use haft_sandbox::classify::{look, programs};
 use haft_sandbox::policy::{Limits, Policy};
 use haft_sandbox::process::{Command, Exit, Finished, Sandbox};
-use haft_sandbox::virtual_path::VirtualPath;
+use haft_sandbox::virtual_path::{VirtualPath, is_hidden};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -117,6 +117,41 @@ pub(super) async fn shell_run(
     let policy = hand.policy();
     let named = Named { action, tool: "shell_run", command: wanted.command, args: Vec::new(), cwd };
     run(named, command, policy, hand, context).await
+}
+
+/// Shows a shell text as it is, with nothing in it unseen, and where it would run: agreeing to it
+/// is agreeing to both.
+pub(super) async fn preview_script(
+    arguments: ToolArguments,
+    context: ToolContext,
+) -> Result<Preview, ToolError> {
+    let wanted: WantedScript = taken(arguments)?;
+    let hand = Hands::of(&context).await?;
+    let cwd = wanted.bounds.cwd(&hand, Action::RunShell)?.to_string();
+    Ok(shown_before(&wanted.command, cwd))
+}
+
+pub(super) fn shown_before(command: &str, cwd: String) -> Preview {
+    let parts: [&[u8]; 2] = [command.as_bytes(), cwd.as_bytes()];
+    Preview {
+        fingerprint: Digest::of_parts(&parts),
+        diff: Some(format!("runs in {cwd}:\n{}", unhidden(command))),
+        targets: vec![cwd],
+        trouble: None,
+    }
+}
+
+/// A text in which every character is seen, in the order in which it is read.
+fn unhidden(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\n' | '\t' => shown.push(char),
+            char if is_hidden(char) => shown.extend(char.escape_unicode()),
+            char => shown.push(char),
+        }
+    }
+    shown
 }
 
 /// Runs a command in a sandbox of its own, and ends it with all it started when the call is stopped.

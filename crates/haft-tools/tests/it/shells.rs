@@ -309,7 +309,7 @@ async fn s2_81_the_live_contract_is_shown_in_the_workspace() {
 }
 
 /// The bytes of every file below a directory.
-fn all_bytes(directory: &Path) -> Vec<u8> {
+pub(crate) fn all_bytes(directory: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
