@@ -6,6 +6,7 @@ mod classify;
 mod corpus;
 mod edit;
 mod files;
+mod fuzz;
 mod hostile;
 mod missing;
 mod place;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::Action;
 use super::answer::{apart, done, refused, taken};
+use super::command::unhidden;
 use super::entry;
 use crate::hands::{Hand, Hands};
 
@@ -195,7 +196,7 @@ impl Change {
         let old = self.old.as_deref().unwrap_or_default();
         Preview {
             fingerprint: Digest::of_parts(&parts),
-            diff: Some(unified_diff(&path, old, &self.new)),
+            diff: Some(unhidden(&unified_diff(&path, old, &self.new))),
             targets: vec![path],
             trouble: None,
         }

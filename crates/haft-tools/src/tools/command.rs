@@ -142,11 +142,13 @@ pub(super) fn shown_before(command: &str, cwd: String) -> Preview {
 }
 
 /// A text in which every character is seen, in the order in which it is read.
-fn unhidden(text: &str) -> String {
+pub(super) fn unhidden(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
         match char {
             '\n' | '\t' => shown.push(char),
+            '\r' if chars.peek() == Some(&'\n') => shown.push(char),
             char if is_hidden(char) => shown.extend(char.escape_unicode()),
             char => shown.push(char),
         }
