@@ -158,7 +158,7 @@ impl HaftBuilder {
         let live = settings.live.clone();
         let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
         let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
-        Ok(Haft { driver, toolbox })
+        Ok(Haft { driver, toolbox, openers: Arc::default() })
     }
 
     /// Makes calls possible without a store, all on behalf of one actor: what would have to wait

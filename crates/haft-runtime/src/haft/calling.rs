@@ -1,13 +1,17 @@
 //! Making calls and waiting for what becomes of them.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use haft_core::permission::Exposure;
 use haft_core::session::{
-    CallsProposed, Event, Input, Phase, Preview, Refusal, State, SuspendReason, SuspensionKind,
+    CallsProposed, Event, Input, Open, Phase, Preview, Refusal, Rejection, State, SuspendReason,
+    SuspensionKind,
 };
 use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};
 use serde_json::{Map, Value};
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Haft;
@@ -71,8 +75,12 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<Answer, CallError> {
+        let mut live = self.live().subscribe();
         let call = self.propose(session, tool, arguments).await?;
-        self.wait(session, call).await
+        match self.heard(&mut live, session, call).await {
+            Some(answer) => answer,
+            None => self.wait_on(live, session, call).await,
+        }
     }
 
     /// Proposes a call in a session that a program drives, without waiting for what becomes of
@@ -99,8 +107,13 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<(), CallError> {
-        let (opened_by, exposure) = self.asker(session).await?;
-        let asker = Asker { session, opened_by: &opened_by, exposure: &exposure };
+        let opened_by = self.opener(session).await?;
+        // The machine holds every call against the exposure; here it is only for hints.
+        let exposure = match self.registry().get(tool) {
+            Some(_) => None,
+            None => Some(self.exposure(session).await?),
+        };
+        let asker = Asker { session, opened_by: &opened_by, exposure: exposure.as_ref() };
         let asked = Asked {
             provider_id: ProviderCallId::from(call),
             name: tool.to_owned(),
@@ -117,22 +130,53 @@ impl Haft {
     ///
     /// [`CallError::Rejected`] when it was not taken, [`CallError::Unknown`] when there is none.
     pub async fn wait(&self, session: SessionId, call: CallId) -> Result<Answer, CallError> {
-        let mut live = self.live().subscribe();
+        let live = self.live().subscribe();
+        self.wait_on(live, session, call).await
+    }
+
+    async fn wait_on(
+        &self,
+        mut live: Receiver<Live>,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Answer, CallError> {
         loop {
             if let Some(answer) = self.answer(session, call).await? {
                 return Ok(answer);
             }
-            let about_it = async {
-                loop {
-                    match live.recv().await {
-                        Ok(Live::Appended { session: of, .. }) if of == session => return,
-                        Ok(_) => {}
-                        Err(RecvError::Lagged(_)) => return,
-                        Err(RecvError::Closed) => std::future::pending().await,
+            if let Some(answer) = self.heard(&mut live, session, call).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Listens for what becomes of a call; `None` when the store must be asked: something was
+    /// missed, the call waits for someone, or nothing was heard for a while.
+    async fn heard(
+        &self,
+        live: &mut Receiver<Live>,
+        session: SessionId,
+        call: CallId,
+    ) -> Option<Result<Answer, CallError>> {
+        let about_it = async {
+            loop {
+                match live.recv().await {
+                    Ok(Live::Appended { session: of, events, .. }) if of == session => {
+                        let told = events.iter().find_map(|event| told(event, call));
+                        if let Some(told) = told {
+                            return told;
+                        }
                     }
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => return Told::Look,
+                    Err(RecvError::Closed) => std::future::pending().await,
                 }
-            };
-            tokio::time::timeout(LOOK_EVERY, about_it).await.unwrap_or_default();
+            }
+        };
+        match tokio::time::timeout(LOOK_EVERY, about_it).await {
+            Ok(Told::Outcome(outcome)) => Some(Ok(Answer::Done(outcome))),
+            Ok(Told::Rejection(rejection)) => Some(Err(CallError::Rejected(rejection))),
+            Ok(Told::Look) | Err(_) => None,
         }
     }
 
@@ -260,14 +304,68 @@ impl Haft {
         Ok(None)
     }
 
-    /// Returns on whose behalf a session asks, and for what it may.
-    pub(super) async fn asker(&self, session: SessionId) -> Result<(Actor, Exposure), CallError> {
+    /// Returns on whose behalf a session asks: that never changes.
+    async fn opener(&self, session: SessionId) -> Result<Actor, CallError> {
+        if let Some(opener) = self.openers.get(session) {
+            return Ok(opener);
+        }
+        let opened_by = self.opened(session).await?.opened_by;
+        self.openers.remember(session, opened_by.clone());
+        Ok(opened_by)
+    }
+
+    async fn exposure(&self, session: SessionId) -> Result<Exposure, CallError> {
+        Ok(self.opened(session).await?.config.exposure.clone())
+    }
+
+    async fn opened(&self, session: SessionId) -> Result<Open, CallError> {
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
-        let loaded = loaded.ok_or(InputError::UnknownSession)?;
-        match loaded.state {
-            State::Open(open) => Ok((open.opened_by, open.config.exposure.clone())),
+        match loaded.ok_or(InputError::UnknownSession)?.state {
+            State::Open(open) => Ok(open),
             State::Unopened => Err(InputError::Refused(Refusal::NotOpen).into()),
             State::Ended { .. } => Err(InputError::Refused(Refusal::Ended).into()),
         }
+    }
+}
+
+/// What an event tells about a call that is waited for.
+enum Told {
+    Outcome(Box<Outcome>),
+    Rejection(Rejection),
+    /// Something that the store knows more about.
+    Look,
+}
+
+fn told(event: &Event, wanted: CallId) -> Option<Told> {
+    match event {
+        Event::CallFinished { outcome } if outcome.call == wanted => {
+            Some(Told::Outcome(outcome.clone().into()))
+        }
+        Event::CallRejected { call, rejection, .. } if *call == wanted => {
+            Some(Told::Rejection(rejection.clone()))
+        }
+        Event::CallSuspended { call, .. } if *call == wanted => Some(Told::Look),
+        _ => None,
+    }
+}
+
+/// Who opened the sessions that calls were made in lately.
+#[derive(Debug, Default)]
+pub(super) struct Openers(Mutex<HashMap<SessionId, Actor>>);
+
+/// How many sessions are remembered; then it begins anew.
+const OPENERS_MAX: usize = 4096;
+
+impl Openers {
+    fn get(&self, session: SessionId) -> Option<Actor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&session).cloned()
+    }
+
+    pub(super) fn remember(&self, session: SessionId, opener: Actor) {
+        let mut openers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if openers.len() >= OPENERS_MAX {
+            openers.clear();
+        }
+        openers.insert(session, opener);
     }
 }

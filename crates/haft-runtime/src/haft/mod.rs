@@ -23,6 +23,7 @@ use crate::registry::Registry;
 use crate::toolbox::Toolbox;
 
 pub use builder::{BuildError, HaftBuilder};
+use calling::Openers;
 pub use calling::{Answer, Waiting};
 pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
@@ -36,6 +37,7 @@ pub use resolving::{GrantTerms, Response, Verdict};
 pub struct Haft {
     driver: Driver<Toolbox>,
     toolbox: Arc<Toolbox>,
+    openers: Arc<Openers>,
 }
 
 impl Haft {
@@ -55,7 +57,9 @@ impl Haft {
         config: Config,
         by: Actor,
     ) -> Result<SessionId, InputError> {
-        self.driver.open(tenant, config, by).await
+        let session = self.driver.open(tenant, config, by.clone()).await?;
+        self.openers.remember(session, by);
+        Ok(session)
     }
 
     /// Says something to a session that a model drives.

@@ -51,7 +51,8 @@ pub(crate) enum Given<'a> {
 pub(crate) struct Asker<'a> {
     pub(crate) session: SessionId,
     pub(crate) opened_by: &'a Actor,
-    pub(crate) exposure: &'a Exposure,
+    /// What it may use, for hints at near names; the machine holds every call against it.
+    pub(crate) exposure: Option<&'a Exposure>,
 }
 
 /// A tool, and arguments that fit it.
@@ -67,7 +68,7 @@ impl Toolbox {
 
     async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given<'_>) -> Check {
         let Some(registered) = self.registry.get(name) else {
-            return self.registry.advertise(asker.exposure).unknown(name).into();
+            return self.unknown(asker, name).into();
         };
         self.live.step(asker.session, id, Step::NameKnown);
         let arguments = match admitted(&registered, given) {
@@ -105,12 +106,16 @@ impl Toolbox {
         arguments: Map<String, Value>,
     ) -> Result<Meant, Box<Check>> {
         let Some(registered) = self.registry.get(name.as_str()) else {
-            let unknown = self.registry.advertise(asker.exposure).unknown(name.as_str());
-            return Err(Box::new(unknown.into()));
+            return Err(Box::new(self.unknown(asker, name.as_str()).into()));
         };
         let arguments = admitted(&registered, Given::Object(arguments))
             .map_err(|refusal| Box::new(Check::from(refusal)))?;
         Ok((registered, arguments))
+    }
+
+    fn unknown(&self, asker: Asker<'_>, name: &str) -> Refusal {
+        let offered = asker.exposure.map(|exposure| self.registry.advertise(exposure));
+        offered.unwrap_or_default().unknown(name)
     }
 
     /// A policy cannot weigh what an argument only points at, so a person does.
@@ -161,7 +166,8 @@ impl Toolbox {
                 Ok(answer) => answer,
                 Err(failure) => return failed(failure),
             };
-        let asker = Asker { session, opened_by: &open.opened_by, exposure: &open.config.exposure };
+        let exposure = Some(&open.config.exposure);
+        let asker = Asker { session, opened_by: &open.opened_by, exposure };
         let mut calls = Vec::with_capacity(asked.len());
         for call in asked {
             let Ok(bits) = fresh_bits(self.clock.now()) else {
