@@ -19,7 +19,7 @@ mod state;
 mod suspension;
 
 pub use admission::{Basis, Permit, RejectReason, Rejection};
-pub use config::{Config, Driver, Limits, MessageRule};
+pub use config::{Config, Driver, Limits, MessageRule, MisuseRule};
 pub use decide::{accept, decide, note};
 pub use effect::{Decision, Effect, Reply};
 pub use event::{

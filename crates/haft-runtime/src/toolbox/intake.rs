@@ -4,6 +4,7 @@
 //! is masked first, for half a secret is not recognised any more; then held against what the tool
 //! declares and judged by the verifiers; then cut to size, with the whole kept as an artifact.
 
+use haft_core::json::{self, DEPTH_MAX};
 use haft_core::session::{Preview, ProviderResult, Returned, Verification};
 use haft_core::{Arguments, CallResult, ContentBlock, ErrorClass, Failure, Output, SessionId};
 use serde_json::Value;
@@ -31,6 +32,7 @@ impl Toolbox {
         let redactor = context.redactor();
         let (session, call) = (context.session(), context.call());
         self.live.step(session, call, Step::Message);
+        flatten(&mut returned);
         redactor.returned(&mut returned);
         hold_against(registered, &mut returned.result);
         if let (CallResult::Ok(output), Some(arguments)) = (&mut returned.result, arguments) {
@@ -155,6 +157,42 @@ impl Toolbox {
     ) -> Preview {
         redactor.preview(&mut preview);
         bounds::preview(preview, session, &self.surroundings.artifacts).await
+    }
+}
+
+/// What is nested without end cannot be read back from the log, nor gone through without end: it
+/// is taken apart before anything else looks at it.
+fn flatten(returned: &mut Returned) {
+    let value = match &mut returned.result {
+        CallResult::Ok(output) => &mut output.value,
+        CallResult::Err(failure) => &mut failure.partial,
+    };
+    if let Some(deep) = value.take_if(|value| is_too_deep(value)) {
+        take_apart(deep);
+        let message = format!(
+            "the tool ran, but its result is nested deeper than {DEPTH_MAX} levels and was not kept"
+        );
+        returned.result = CallResult::Err(Failure::new(ErrorClass::ToolError, message));
+    }
+    if returned.extra.values().any(is_too_deep) {
+        take_apart(Value::Object(std::mem::take(&mut returned.extra)));
+    }
+}
+
+fn is_too_deep(value: &Value) -> bool {
+    // Most results are flat, and need no counting.
+    (value.is_array() || value.is_object()) && json::is_deeper_than(value, DEPTH_MAX)
+}
+
+/// Drops a value level by level: left to itself it would go down by recursion.
+fn take_apart(value: Value) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.into_iter().map(|(_, value)| value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
     }
 }
 
