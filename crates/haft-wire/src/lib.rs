@@ -26,6 +26,8 @@ mod dialect;
 mod error;
 mod extension;
 mod fields;
+pub mod front;
+pub mod managed;
 mod mcp;
 mod openai;
 mod openboa;

@@ -103,6 +103,11 @@ impl HaftBuilder {
         self
     }
 
+    /// Returns the registry that the tools go into when the node starts.
+    pub fn registry(&self) -> Registry {
+        self.registry.clone()
+    }
+
     /// Gives the key under which secret arguments are kept.
     pub fn sealing_key(mut self, key: SealingKey) -> Self {
         self.sealing_key = Some(key);
@@ -158,7 +163,7 @@ impl HaftBuilder {
         let live = settings.live.clone();
         let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
         let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
-        Ok(Haft { driver, toolbox, openers: Arc::default() })
+        Ok(Haft { driver, toolbox })
     }
 
     /// Makes calls possible without a store, all on behalf of one actor: what would have to wait

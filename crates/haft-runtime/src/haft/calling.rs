@@ -1,12 +1,10 @@
 //! Making calls and waiting for what becomes of them.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::permission::Exposure;
 use haft_core::session::{
-    CallsProposed, Event, Input, Open, Phase, Preview, Refusal, Rejection, State, SuspendReason,
+    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, Rejection, State, SuspendReason,
     SuspensionKind,
 };
 use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};
@@ -107,13 +105,8 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<(), CallError> {
-        let opened_by = self.opener(session).await?;
-        // The machine holds every call against the exposure; here it is only for hints.
-        let exposure = match self.registry().get(tool) {
-            Some(_) => None,
-            None => Some(self.exposure(session).await?),
-        };
-        let asker = Asker { session, opened_by: &opened_by, exposure: exposure.as_ref() };
+        let (opened_by, config) = self.asker(session).await?;
+        let asker = Asker { session, opened_by: &opened_by, config: &config };
         let asked = Asked {
             provider_id: ProviderCallId::from(call),
             name: tool.to_owned(),
@@ -201,7 +194,8 @@ impl Haft {
                     SuspensionKind::Settlement => Answer::InDoubt(waiting.into()),
                     SuspensionKind::Approval
                     | SuspensionKind::Elicitation
-                    | SuspensionKind::ClientExec => Answer::Waiting(waiting.into()),
+                    | SuspensionKind::ClientExec
+                    | SuspensionKind::Child => Answer::Waiting(waiting.into()),
                 }))
             }
             Some(Phase::Settled { .. }) | None => {
@@ -304,24 +298,15 @@ impl Haft {
         Ok(None)
     }
 
-    /// Returns on whose behalf a session asks: that never changes.
-    async fn opener(&self, session: SessionId) -> Result<Actor, CallError> {
-        if let Some(opener) = self.openers.get(session) {
-            return Ok(opener);
-        }
-        let opened_by = self.opened(session).await?.opened_by;
-        self.openers.remember(session, opened_by.clone());
-        Ok(opened_by)
-    }
-
-    async fn exposure(&self, session: SessionId) -> Result<Exposure, CallError> {
-        Ok(self.opened(session).await?.config.exposure.clone())
-    }
-
-    async fn opened(&self, session: SessionId) -> Result<Open, CallError> {
+    /// Returns on whose behalf a session asks, and for what it may.
+    pub(super) async fn asker(
+        &self,
+        session: SessionId,
+    ) -> Result<(Actor, Arc<Config>), CallError> {
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
-        match loaded.ok_or(InputError::UnknownSession)?.state {
-            State::Open(open) => Ok(open),
+        let loaded = loaded.ok_or(InputError::UnknownSession)?;
+        match loaded.state {
+            State::Open(open) => Ok((open.opened_by, open.config)),
             State::Unopened => Err(InputError::Refused(Refusal::NotOpen).into()),
             State::Ended { .. } => Err(InputError::Refused(Refusal::Ended).into()),
         }
@@ -346,26 +331,5 @@ fn told(event: &Event, wanted: CallId) -> Option<Told> {
         }
         Event::CallSuspended { call, .. } if *call == wanted => Some(Told::Look),
         _ => None,
-    }
-}
-
-/// Who opened the sessions that calls were made in lately.
-#[derive(Debug, Default)]
-pub(super) struct Openers(Mutex<HashMap<SessionId, Actor>>);
-
-/// How many sessions are remembered; then it begins anew.
-const OPENERS_MAX: usize = 4096;
-
-impl Openers {
-    fn get(&self, session: SessionId) -> Option<Actor> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&session).cloned()
-    }
-
-    pub(super) fn remember(&self, session: SessionId, opener: Actor) {
-        let mut openers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if openers.len() >= OPENERS_MAX {
-            openers.clear();
-        }
-        openers.insert(session, opener);
     }
 }

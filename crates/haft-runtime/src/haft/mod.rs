@@ -4,6 +4,7 @@ mod builder;
 mod calling;
 mod direct;
 mod error;
+mod looping;
 mod resolving;
 mod undoing;
 
@@ -23,11 +24,11 @@ use crate::registry::Registry;
 use crate::toolbox::Toolbox;
 
 pub use builder::{BuildError, HaftBuilder};
-use calling::Openers;
 pub use calling::{Answer, Waiting};
 pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
 pub use resolving::{GrantTerms, Response, Verdict};
+pub(crate) use undoing::takes_back;
 
 /// A running node: registered tools over a store.
 ///
@@ -37,7 +38,6 @@ pub use resolving::{GrantTerms, Response, Verdict};
 pub struct Haft {
     driver: Driver<Toolbox>,
     toolbox: Arc<Toolbox>,
-    openers: Arc<Openers>,
 }
 
 impl Haft {
@@ -57,9 +57,7 @@ impl Haft {
         config: Config,
         by: Actor,
     ) -> Result<SessionId, InputError> {
-        let session = self.driver.open(tenant, config, by.clone()).await?;
-        self.openers.remember(session, by);
-        Ok(session)
+        self.driver.open(tenant, config, by).await
     }
 
     /// Says something to a session that a model drives.

@@ -27,12 +27,20 @@ pub struct Advertised {
     tools: Arc<[Arc<Registered>]>,
     /// Where the tools are found by name, among others that are not offered.
     by_name: Arc<ByName>,
+    /// Those that are not found there, or stand before what is.
+    beside: Arc<[Arc<Registered>]>,
 }
 
 impl Advertised {
-    fn of(tools: Vec<Arc<Registered>>, by_name: &Arc<ByName>) -> Self {
+    /// Offers these tools instead, of which some were not known before.
+    fn of(&self, tools: Vec<Arc<Registered>>, added: &[Arc<Registered>]) -> Self {
         let names = tools.iter().map(|tool| tool.name().clone()).collect();
-        Self { names: Arc::new(names), tools: tools.into(), by_name: Arc::clone(by_name) }
+        let beside = match added.is_empty() {
+            true => Arc::clone(&self.beside),
+            false => added.iter().chain(&*self.beside).cloned().collect(),
+        };
+        let by_name = Arc::clone(&self.by_name);
+        Self { names: Arc::new(names), tools: tools.into(), by_name, beside }
     }
 
     /// Returns the names, for the log and for the check of calls.
@@ -55,7 +63,8 @@ impl Advertised {
     }
 
     fn get(&self, name: &str) -> Option<&Arc<Registered>> {
-        self.by_name.get(name).filter(|_| self.names.contains(name))
+        let beside = self.beside.iter().find(|tool| tool.name().as_str() == name);
+        beside.or_else(|| self.by_name.get(name)).filter(|_| self.names.contains(name))
     }
 
     /// Says that a name is not offered; the message names near ones.
@@ -78,7 +87,7 @@ impl Advertised {
         if self.tools.iter().all(|tool| keep(tool)) {
             return self.clone();
         }
-        Self::of(self.tools.iter().filter(|tool| keep(tool)).cloned().collect(), &self.by_name)
+        self.of(self.tools.iter().filter(|tool| keep(tool)).cloned().collect(), &[])
     }
 
     /// Lets a selector narrow the offer, and returns what it left out and why.
@@ -102,24 +111,26 @@ impl Advertised {
         (narrowed, Some(narrowing))
     }
 
+    /// Adds tools that the session has of its own, whatever its exposure says of the node's.
+    pub(crate) fn with(&self, own: &[Arc<Registered>]) -> Self {
+        self.of(self.tools.iter().chain(own).cloned().collect(), own)
+    }
+
     /// Adds tools after those that are offered already, so that what stands before them does not
     /// move; only what `exposure` permits and models are offered at all is added.
     #[must_use]
     pub fn extended(&self, found: &[Arc<Registered>], exposure: &Exposure) -> Self {
         let mut tools = self.tools.to_vec();
-        let mut by_name = Arc::clone(&self.by_name);
         for tool in found {
             let name = tool.name();
             let is_new = self.get(name.as_str()).is_none();
             let is_new = is_new && !tools.iter().skip(self.tools.len()).any(|t| t.name() == name);
-            if is_new && tool.is_advertised() && exposure.permits(name) {
-                if !by_name.get(name).is_some_and(|known| Arc::ptr_eq(known, tool)) {
-                    Arc::make_mut(&mut by_name).insert(name.clone(), Arc::clone(tool));
-                }
+            if is_new && tool.is_advertised_to(exposure) {
                 tools.push(Arc::clone(tool));
             }
         }
-        Self::of(tools, &by_name)
+        let added: Vec<_> = tools.iter().skip(self.tools.len()).cloned().collect();
+        self.of(tools, &added)
     }
 }
 
@@ -180,7 +191,8 @@ struct Offer {
 }
 
 impl Registry {
-    /// Returns what a session with this exposure is offered: every active tool that it permits.
+    /// Returns what a session with this exposure is offered: every active tool that it permits,
+    /// and every unlisted one that it names.
     pub fn advertise(&self, exposure: &Exposure) -> Advertised {
         let state = self.read();
         let generation = state.generation;
@@ -206,11 +218,11 @@ impl State {
     fn offer(&self, exposure: &Exposure) -> Advertised {
         let Some(allowed) = &exposure.allow else { return self.offer_without(&exposure.deny) };
         let known = allowed.iter().filter_map(|name| self.by_name.get(name));
-        let offered =
-            |tool: &&Arc<Registered>| tool.is_advertised() && exposure.permits(tool.name());
+        let offered = |tool: &&Arc<Registered>| tool.is_advertised_to(exposure);
         let mut tools: Vec<_> = known.filter(offered).cloned().collect();
         tools.sort_unstable_by_key(|tool| tool.ordinal);
-        Advertised::of(tools, &self.by_name)
+        let whole = Advertised { by_name: Arc::clone(&self.by_name), ..Advertised::default() };
+        whole.of(tools, &[])
     }
 
     /// Everything but a few: nothing but the offered tools themselves is gone through.
@@ -226,6 +238,7 @@ impl State {
         for name in denied.iter().filter(|name| self.offered_names.contains(*name)) {
             Arc::make_mut(&mut names).remove(name);
         }
-        Advertised { names, tools, by_name: Arc::clone(&self.by_name) }
+        let by_name = Arc::clone(&self.by_name);
+        Advertised { names, tools, by_name, ..Advertised::default() }
     }
 }

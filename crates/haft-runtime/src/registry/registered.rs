@@ -6,6 +6,7 @@ use std::sync::Arc;
 use haft_core::JsonPointer;
 use haft_core::ToolName;
 use haft_core::json::{JsonError, JsonLimits, parse_object};
+use haft_core::permission::Exposure;
 use haft_core::tool::{Definition, Executor, Redaction, Schema, Status, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -61,6 +62,11 @@ impl Registered {
         Ok(Self { spec, input, output, code, ordinal })
     }
 
+    /// Takes a tool that stands in no registry, and is run elsewhere.
+    pub(crate) fn declared(definition: Definition) -> Result<Self, RegisterError> {
+        Self::new(definition, None, 0)
+    }
+
     /// Returns the canonical name.
     pub fn name(&self) -> &ToolName {
         &self.spec.name
@@ -91,9 +97,21 @@ impl Registered {
         self.code.as_ref()
     }
 
-    /// Returns whether models are offered the tool.
+    /// Returns whether models are offered the tool without its being named.
     pub fn is_advertised(&self) -> bool {
         self.spec.status == Status::Active
+    }
+
+    /// Returns whether the models of sessions with this exposure are offered the tool.
+    pub fn is_advertised_to(&self, exposure: &Exposure) -> bool {
+        let offered = match self.spec.status {
+            Status::Active => true,
+            Status::Unlisted => {
+                exposure.allow.as_ref().is_some_and(|allow| allow.contains(self.name()))
+            }
+            Status::Deprecated | Status::Removed => false,
+        };
+        offered && exposure.permits(self.name())
     }
 
     /// Returns what a caller should know about the tool's standing.

@@ -153,6 +153,11 @@ impl ToolContext {
         self.surroundings().live.send(Live::Progress { session, call, progress });
     }
 
+    /// Masks the secrets in a text that a tool keeps itself.
+    pub fn masked(&self, text: &str) -> String {
+        self.redactor().text(text).into_owned()
+    }
+
     /// Returns what the application hands to its tools.
     pub fn services(&self) -> &Services {
         &self.surroundings().services
@@ -173,6 +178,18 @@ impl ToolContext {
     /// Returns the store, for what a tool keeps of its own; a call made by hand has none.
     pub fn store(&self) -> Option<&Store> {
         self.surroundings().artifacts.store().ok()
+    }
+
+    /// Returns whether this call takes another one back, so that a tool that is only an undo can
+    /// refuse to be anything else.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot tell.
+    pub async fn takes_back(&self, undone: CallId) -> Result<bool, ToolError> {
+        let Some(store) = self.store() else { return Ok(false) };
+        let (session, call) = (self.session(), self.call());
+        Ok(crate::haft::takes_back(store, session, call, undone).await?)
     }
 
     /// Encrypts what the tool keeps about its session, so that a copy of the store does not tell it.
