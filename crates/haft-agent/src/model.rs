@@ -129,8 +129,9 @@ impl ProviderModel {
         let has = |tool: &str| request.advertised.find(tool).is_ok();
         let pressure = Pressure::of(&shown, budget).note(has);
         shown.items.extend(pressure.map(|text| Item::Note { text }));
-        let offer =
-            Offer::new(self.provider.api(), &request.advertised, &self.config.provider_tools);
+        let toolset = &request.open.config.toolset;
+        let api = self.provider.api();
+        let offer = Offer::new(api, &request.advertised, toolset, &self.config.provider_tools);
         let agent = request.open.config.agent.as_ref();
         let told = agent.and_then(|agent| agent.instructions.as_deref());
         let body = request::body(&self.config, told, &shown, &offer);
