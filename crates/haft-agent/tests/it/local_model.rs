@@ -24,7 +24,7 @@ fn served(calls: CallStyle) -> Option<ProviderModel> {
     provider.timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, total: limit };
     let mut config = ModelConfig::new(provider, "local");
     config.calls = calls;
-    config.output_tokens_max = Some(96);
+    config.output_tokens_max = Some(256);
     let steady = json!({"temperature": 0, "seed": 1, "cache_prompt": false});
     config.extra = steady.as_object().cloned().unwrap_or_default();
     if calls == CallStyle::Native {
@@ -63,6 +63,13 @@ async fn asked_for_weather(calls: CallStyle) {
     let record = node.record(session).await;
     record.assert_paired();
     assert_eq!(n_runs.load(Ordering::SeqCst) as usize, approved, "{:?}", record.names());
+    let is_envelope = |event: &Event| match event {
+        Event::TurnAnswered { content, .. } => {
+            content.iter().filter_map(|block| block.as_text()).any(|text| text.starts_with('{'))
+        }
+        _ => false,
+    };
+    assert!(!record.events().iter().any(is_envelope), "the server kept to the schema");
     println!("{calls:?}: {approved} approved; {:?}", record.names());
 }
 
