@@ -410,9 +410,9 @@ mod tests {
         let content = vec![ContentBlock::Text { text: "hi".to_owned() }];
         let message = MessageId::from_bits(3);
         vec![
-            (1, Event::SessionOpened { session: SESSION, config, by: by.clone() }),
+            (1, Event::SessionOpened { session: SESSION, config, by: by.clone(), parent: None }),
             (2, Event::MessageReceived { message, from: by, content }),
-            (2, Event::TurnStarted { turn: 1, messages: vec![message] }),
+            (2, Event::TurnStarted { turn: 1, messages: vec![message], wakes: vec![] }),
             (
                 3,
                 Event::TurnAnswered {
@@ -420,6 +420,8 @@ mod tests {
                     content: Vec::new(),
                     advertised: None,
                     narrowed: Vec::new(),
+                    usage: None,
+                    provider_meta: None,
                 },
             ),
         ]
