@@ -73,7 +73,8 @@ impl Address {
 
     /// The same database for changes of the schema.
     pub(super) fn for_migrations(&self) -> Self {
-        self.with_options("-cstatement_timeout=0 -clock_timeout=60s").answering_within(MIGRATION_MAX)
+        self.with_options("-cstatement_timeout=0 -clock_timeout=60s")
+            .answering_within(MIGRATION_MAX)
     }
 
     pub(super) const fn answer_max(&self) -> Duration {

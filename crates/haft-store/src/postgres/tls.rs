@@ -150,7 +150,9 @@ impl TlsConnect<Socket> for Handshake {
 
     fn connect(self, stream: Socket) -> Self::Future {
         let Self { config, host } = self;
-        Box::pin(async move { Ok(Encrypted(TlsConnector::from(config).connect(host, stream).await?)) })
+        Box::pin(
+            async move { Ok(Encrypted(TlsConnector::from(config).connect(host, stream).await?)) },
+        )
     }
 }
 
