@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use haft_core::permission::{Question, Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    Check, Config, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, Phase, PolicyFacts,
-    Proposal, ProviderResult, SoundCall,
+    AnswerDetails, Check, Config, ContextSummarised, Event, Input, ModelAnswered, ModelFailed,
+    Narrowed, Open, Phase, PolicyFacts, Proposal, ProviderResult, SoundCall,
 };
 use haft_core::tool::Executor;
 use haft_core::{
     Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
-    ToolName,
+    ToolName, WakeId,
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -157,12 +157,19 @@ impl Toolbox {
             open: Arc::clone(&open),
             advertised: advertised.clone(),
             stop,
+            live: self.live.clone(),
         };
-        let ModelAnswer { content, calls: asked, provider_results } =
-            match model.answer(request).await {
-                Ok(answer) => answer,
-                Err(failure) => return failed(failure),
-            };
+        if let Some(summary) = model.summarise(&request).await
+            && open.takes(&summary, turn)
+        {
+            return Input::ContextSummarised(ContextSummarised { turn, attempt, summary });
+        }
+        let answer = match model.answer(request).await {
+            Ok(answer) => answer,
+            Err(failure) => return failed(failure),
+        };
+        let details = self.details(&answer);
+        let ModelAnswer { content, calls: asked, provider_results, .. } = answer;
         let toolset = &open.config.toolset;
         let asker = Asker { session, opened_by: &open.opened_by, config: &open.config };
         let mut calls = Vec::with_capacity(asked.len());
@@ -186,12 +193,24 @@ impl Toolbox {
             calls,
             provider_results,
             narrowed,
+            details,
         })
     }
 
     /// Returns what a session may be offered.
     fn offered(&self, config: &Config) -> Advertised {
         self.with_own(self.registry.advertise(&config.exposure), &config.toolset)
+    }
+
+    /// What is known about an answer beside what it says. Without randomness there is no wake.
+    fn details(&self, answer: &ModelAnswer) -> AnswerDetails {
+        let now = self.clock.now();
+        let fresh = || fresh_bits(now).ok().map(WakeId::from_bits);
+        AnswerDetails {
+            usage: answer.usage,
+            provider_meta: answer.provider_meta.clone(),
+            directive: answer.directive.clone().and_then(|directive| directive.at(now, fresh)),
+        }
     }
 
     /// Takes in what the provider ran, each for the call that it will end: of those with its id,

@@ -155,7 +155,16 @@ impl Projection {
             | Event::CallCancelling { .. }
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
+            | Event::CallDelegated { .. }
+            | Event::ChildStopped { .. }
+            | Event::ContextSummarised { .. }
+            | Event::LearningCaptured { .. }
+            | Event::LoopDirected { .. }
+            | Event::ParentTold { .. }
             | Event::ProviderResultIgnored { .. }
+            | Event::WakeCancelled { .. }
+            | Event::WakeFellDue { .. }
+            | Event::WakeQueued { .. }
             | Event::GrantAdded { .. }
             | Event::GrantRevoked { .. } => {}
         }
