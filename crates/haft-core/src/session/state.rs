@@ -27,6 +27,7 @@ use crate::tool::Contract;
 /// Where a session stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a session is open for as long as its state is held")]
 pub enum State {
     /// It does not exist yet.
     #[default]
