@@ -23,6 +23,12 @@ impl Amount {
         number.to_string().parse().ok()
     }
 
+    /// Returns the sum of two amounts, at most the largest there is.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self((self.0 + other.0).min(WHOLE_MAX * UNIT - 1))
+    }
+
     /// Returns what is left after spending `other`; `None` when that is more than there is, or
     /// negative.
     pub fn spend(self, other: Self) -> Option<Self> {

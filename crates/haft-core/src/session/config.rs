@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::spend::{Allowance, narrowed};
 use super::toolset::{Agent, Toolset};
 use crate::permission::{Exposure, Level, Profile};
 use crate::time::Millis;
@@ -144,6 +145,18 @@ pub struct Limits {
     /// What runs when it is over may end; nothing new begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_per_run: Option<Millis>,
+    /// Attempts that are made again, of all calls from one message to idle, beside what each tool
+    /// allows; `None` for any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries_per_run: Option<u32>,
+    /// What calls may spend from one message to idle; `None` for anything. While either limit on
+    /// spending is set, a call of which nobody can tell what it costs is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spend_per_run: Option<Allowance>,
+    /// What calls may spend for as long as the session lives; `None` for anything. A child spends
+    /// what its own limits set aside for it, at most what is left here, and that counts as spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spend_per_session: Option<Allowance>,
     /// How many sessions may stand below the top one.
     pub depth: u32,
 }
@@ -158,6 +171,12 @@ impl Limits {
             waiting_max: self.waiting_max.min(wish.waiting_max),
             tokens_per_run: least(self.tokens_per_run, wish.tokens_per_run),
             time_per_run: least(self.time_per_run, wish.time_per_run),
+            retries_per_run: least(self.retries_per_run, wish.retries_per_run),
+            spend_per_run: narrowed(self.spend_per_run.as_ref(), wish.spend_per_run.as_ref()),
+            spend_per_session: narrowed(
+                self.spend_per_session.as_ref(),
+                wish.spend_per_session.as_ref(),
+            ),
             depth: self.depth.min(wish.depth),
         }
     }
@@ -180,6 +199,9 @@ impl Default for Limits {
             waiting_max: 64,
             tokens_per_run: None,
             time_per_run: None,
+            retries_per_run: None,
+            spend_per_run: None,
+            spend_per_session: None,
             depth: 3,
         }
     }

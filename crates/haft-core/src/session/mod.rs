@@ -16,6 +16,7 @@ mod evolve;
 mod input;
 mod refusal;
 mod resolution;
+mod spend;
 mod state;
 mod summary;
 mod suspension;
@@ -41,6 +42,7 @@ pub use input::{
 };
 pub use refusal::{Refusal, Stale};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
+pub use spend::Allowance;
 pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
 pub use summary::Summary;
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};

@@ -12,6 +12,7 @@ use super::admission::Permit;
 use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::StartCause;
+use super::spend::Spent;
 use super::summary::Summary;
 use super::suspension::{DecidedKind, SuspendReason, Suspension, SuspensionKind};
 use super::wake::Wake;
@@ -22,7 +23,7 @@ use crate::name::ToolName;
 use crate::outcome::{ErrorClass, LoopEffect};
 use crate::permission::StandingGrant;
 use crate::time::{Millis, Timestamp};
-use crate::tool::Contract;
+use crate::tool::{Contract, Price};
 
 /// Where a session stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -74,6 +75,10 @@ pub struct Open {
     /// The tokens of the current run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) tokens_in_run: u64,
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub(super) retries_in_run: u32,
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub(super) spent: Spent,
     /// How long the current run has been at work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) clock: Option<RunClock>,
@@ -175,6 +180,9 @@ pub struct Call {
     /// Why it may not run again, when its tool has changed in a way that forbids it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barred: Option<String>,
+    /// What it is counted for towards the limits on spending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) counted: Option<Price>,
 }
 
 /// A call that has left the turn.
@@ -385,6 +393,7 @@ impl Call {
             decided: Vec::new(),
             child: None,
             barred: None,
+            counted: None,
         }
     }
 }

@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::behaviour::{
     Concurrency, Executor, Gate, Hook, InterruptBehavior, Ownership, Retry, Version,
 };
+use super::cost::Spending;
 use super::definition::{Definition, is_default};
-use super::facets::{Classification, Idempotency, Mode, Mutates, Reach, ResolvedFacets};
+use super::facets::{Classification, Idempotency, Mode, Mutates, Reach, ResolvedFacets, Spend};
 use crate::digest::Digest;
 use crate::name::ToolName;
 use crate::time::Millis;
@@ -63,6 +64,9 @@ pub struct Contract {
     /// Whether there is a preview to show before approval.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preview: Preview,
+    /// What a call may spend.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spending: Spending,
 }
 
 /// What is done with a call that was running when its process died.
@@ -124,6 +128,7 @@ impl Contract {
                 true => Preview::Shown,
                 false => Preview::None,
             },
+            spending: spending(definition),
         }
     }
 }
@@ -142,8 +147,17 @@ fn recovery(definition: &Definition, facets: &ResolvedFacets) -> Recovery {
     if definition.hooks.contains(&Hook::Verify) { Recovery::Verify } else { Recovery::Ask }
 }
 
+fn spending(definition: &Definition) -> Spending {
+    match (&definition.cost, definition.facets.spend) {
+        (Some(cost), _) => Spending::Told(cost.clone()),
+        (None, Some(Spend::Possible)) => Spending::Untold,
+        (None, Some(Spend::None)) => Spending::Nothing,
+        (None, None) => Spending::Undeclared,
+    }
+}
+
 fn behaviour_digest(definition: &Definition, facets: &ResolvedFacets) -> Digest {
-    Digest::of_json(&json!({
+    let mut behaviour = json!({
         "input": definition.input_schema.hash(),
         "output": definition.output_schema.as_ref().map(|schema| schema.hash()),
         "ownership": definition.ownership,
@@ -162,7 +176,11 @@ fn behaviour_digest(definition: &Definition, facets: &ResolvedFacets) -> Digest 
         "preconditions": definition.preconditions,
         "redaction": definition.redaction,
         "undone_by": definition.undo.as_ref().map(|undo| &undo.tool),
-    }))
+    });
+    if let (Some(cost), Value::Object(behaviour)) = (&definition.cost, &mut behaviour) {
+        behaviour.insert("cost".to_owned(), json!(cost));
+    }
+    Digest::of_json(&behaviour)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::behaviour::{
     Version,
 };
 use super::contract::Contract;
+use super::cost::Cost;
 use super::facets::{Category, Facets, Mode, ResolvedFacets};
 use super::schema::Schema;
 use super::soundness;
@@ -110,6 +111,9 @@ pub struct Definition {
     /// How a call is shown.
     #[serde(default, skip_serializing_if = "is_default")]
     pub display: Display,
+    /// What a call costs, for a tool that may spend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// What takes a call back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
@@ -186,6 +190,7 @@ impl Definition {
             retention: Retention::default(),
             redaction: Redaction::default(),
             display: Display::default(),
+            cost: None,
             undo: None,
             hooks: BTreeSet::new(),
         }

@@ -3,6 +3,7 @@
 mod behaviour;
 mod classify;
 mod contract;
+mod cost;
 mod definition;
 mod facets;
 mod schema;
@@ -16,6 +17,7 @@ pub use behaviour::{
 };
 pub use classify::{MODE_TABLE, NameMatch, classify};
 pub use contract::{Contract, Preview, Recovery, Reversal};
+pub use cost::{Cost, Price, Spending, Told, Unit, UnitError, Unpriced};
 pub use definition::{Definition, DefinitionError, Problem, ToolSpec};
 pub use facets::{
     Affordance, Category, Classification, DeclaredEffect, Facets, FsAccess, Idempotency, Mode,

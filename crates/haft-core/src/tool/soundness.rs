@@ -1,8 +1,10 @@
 //! The rules that a definition must keep as a whole: one function per concern.
 
 use super::behaviour::{Executor, Hook, Ownership};
+use super::cost::Told;
 use super::definition::{Definition, Problem};
-use super::facets::{FsAccess, ResolvedFacets};
+use super::facets::{FsAccess, ResolvedFacets, Spend};
+use crate::permission::Amount;
 use crate::time::Millis;
 
 const EXEC_TIMEOUT_MAX: Millis = Millis::from_secs(24 * 3600);
@@ -15,6 +17,7 @@ pub(super) fn problems(definition: &Definition, facets: &ResolvedFacets) -> Vec<
     check_execution(definition, &mut report);
     check_clocks(definition, facets, &mut report);
     check_schema(definition, &mut report);
+    check_cost(definition, &mut report);
     check_relations(definition, facets, &mut report);
     problems
 }
@@ -135,6 +138,17 @@ fn check_schema(definition: &Definition, report: &mut Report<'_>) {
             let found = format!("the schema shows the injected argument `{}`", injected.name);
             report("input_schema", found, "take it out: the runtime supplies it, unseen");
         }
+    }
+}
+
+fn check_cost(definition: &Definition, report: &mut Report<'_>) {
+    let Some(cost) = &definition.cost else { return };
+    if definition.facets.spend != Some(Spend::Possible) {
+        let fix = "declare facets.spend `possible`, or leave out cost";
+        report("cost", "the tool is not declared to spend".into(), fix);
+    }
+    if matches!(&cost.amount, Told::Always(amount) if *amount < Amount::ZERO) {
+        report("cost", "an amount below 0".into(), "give what a call costs at most");
     }
 }
 

@@ -13,6 +13,7 @@ mod lifecycle;
 mod liveness;
 mod looping;
 mod properties;
+mod spending;
 mod stopping;
 mod suspension;
 mod world;

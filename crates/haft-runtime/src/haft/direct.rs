@@ -47,7 +47,9 @@ impl Direct {
         let admitted = self.toolbox.admit_directly(&run, &self.config, tool, given);
         let found = admitted.map_err(refused)?;
         let registered = &found.registered;
-        if registered.spec().executor != Executor::Server {
+        let contract = registered.spec().contract();
+        let counts = self.config.limits.bounds_spending() && contract.may_spend();
+        if contract.executor != Executor::Server || counts {
             return Err(CallError::NeedsStore { tool: registered.name().clone() });
         }
         match self.verdict(&run, &found).await? {

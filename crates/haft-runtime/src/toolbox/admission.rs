@@ -295,7 +295,9 @@ impl Toolbox {
             grants: open.grants(),
             now: self.clock.now(),
         };
-        facts.unmet_precondition.is_none() && question.may_offer()
+        let runs_unseen = question.contract.executor == Executor::Provider;
+        let uncounted = open.config.limits.bounds_spending() && question.contract.may_spend();
+        facts.unmet_precondition.is_none() && question.may_offer() && !(runs_unseen && uncounted)
     }
 
     /// Returns what was said last, for those who choose tools by it.

@@ -62,7 +62,7 @@ impl Draft {
         let call = self.call(id)?;
         let runs = matches!(call.phase, Phase::Running { .. });
         let wait = match &returned.result {
-            CallResult::Err(failure) if runs && self.require_open()?.stopping == Stopping::No => {
+            CallResult::Err(failure) if runs && self.may_try_again()? => {
                 call.contract.retry.wait_after(attempt, failure.class)
             }
             CallResult::Ok(_) | CallResult::Err(_) => None,
@@ -75,6 +75,12 @@ impl Draft {
             }
             (_, result) => self.finish(id, Returned { result, ..returned }, None),
         }
+    }
+
+    fn may_try_again(&self) -> Result<bool, Refusal> {
+        let open = self.require_open()?;
+        let most = open.config.limits.retries_per_run;
+        Ok(open.stopping == Stopping::No && most.is_none_or(|most| open.retries_in_run < most))
     }
 
     /// The world moved under an approval, so the approver sees the difference. Someone who has

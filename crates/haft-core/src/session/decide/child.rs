@@ -50,7 +50,9 @@ impl Draft {
             let message = format!("expected at most {max} sessions below the top one; do it here");
             return self.fail(call, Failure::new(ErrorClass::Policy, message));
         }
+        let allowance = open.allowance_for(&delegation.config.limits);
         delegation.config = open.config.narrowed_by(&delegation.config);
+        delegation.config.limits.spend_per_session = allowance;
         let delegation = Arc::new(delegation);
         self.emit(Event::CallDelegated { call, attempt, delegation })?;
         self.effects.push(Effect::OpenChild { call });

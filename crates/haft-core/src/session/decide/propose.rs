@@ -91,11 +91,16 @@ impl Draft {
         if let Some(message) = over_limit(open) {
             return Err(rejection(RejectReason::Limit, message));
         }
+        let ran_already = sound.contract.executor == Executor::Provider;
+        let over = open.overspending(&sound.contract, &sound.arguments, None);
+        if let Some(message) = over.filter(|_| !ran_already) {
+            let message = format!("{message}; this call was not run");
+            return Err(rejection(RejectReason::Limit, message));
+        }
         if let Some(message) = &sound.policy.unmet_precondition {
             return Err(rejection(RejectReason::Precondition, message.clone()));
         }
         let derivation = self.permission(open, sound);
-        let ran_already = sound.contract.executor == Executor::Provider;
         if derivation.decision == Verdict::Deny && !ran_already {
             let message = format!("not permitted: {}", derivation.deciding_reason());
             return Err(rejection(RejectReason::Denied, message));

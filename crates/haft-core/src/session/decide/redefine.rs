@@ -71,6 +71,11 @@ impl Draft {
                 self.fail(id, Failure::new(ErrorClass::InvalidArgs, message))
             }
             ToolChange::Redefined { contract, changes, .. } => {
+                let open = self.require_open()?;
+                if let Some(why) = open.overspending(&contract, &call.arguments, Some(call)) {
+                    let message = format!("not run: `{tool}` changed while the call waited: {why}");
+                    return self.fail(id, Failure::new(ErrorClass::Policy, message));
+                }
                 let asks = rests_on_a_person(call) || self.would_ask(call, &contract)?;
                 let same = is_run_the_same_way(&call.contract, &contract);
                 if !asks && !same {

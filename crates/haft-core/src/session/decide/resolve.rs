@@ -4,6 +4,7 @@ use super::Draft;
 use super::attempt::said_to_have_happened;
 use super::session::refuse_agent;
 use crate::actor::{Actor, ActorKind};
+use crate::arguments::Arguments;
 use crate::id::{CallId, ResolutionId};
 use crate::json::DEPTH_MAX;
 use crate::outcome::{CallResult, Directives, ErrorClass, Failure};
@@ -98,10 +99,21 @@ impl Draft {
             }
             None => None,
         };
+        self.require_affordable(resolver.call, arguments.as_ref())?;
         self.decided(resolver, Decided::Approve { arguments, note })?;
         match forbidden(policy) {
             Some(failure) => self.fail(resolver.call, failure),
             None => self.hand_out(resolver.call),
+        }
+    }
+
+    /// A yes is about one call, and lifts no limit on all of them.
+    fn require_affordable(&self, id: CallId, edited: Option<&Arguments>) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        let arguments = edited.unwrap_or(&call.arguments);
+        match self.require_open()?.overspending(&call.contract, arguments, Some(call)) {
+            Some(message) => Err(Refusal::Misfit { message }),
+            None => Ok(()),
         }
     }
 

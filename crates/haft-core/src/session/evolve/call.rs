@@ -1,0 +1,288 @@
+//! What an event does to a call.
+
+use std::sync::Arc;
+
+use super::Evolved;
+use crate::actor::Actor;
+use crate::digest::Digest;
+use crate::id::{CallId, ResolutionId, SessionId};
+use crate::outcome::{CallResult, Outcome};
+use crate::permission::GrantUse;
+use crate::session::admission::{Basis, Permit};
+use crate::session::child::Delegation;
+use crate::session::config::{Driver, MisuseRule};
+use crate::session::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
+use crate::session::state::{Call, DecidedBy, Open, Phase, RECENT_MAX};
+use crate::session::suspension::{Decided, DecidedKind, Suspension, SuspensionKind};
+use crate::time::Timestamp;
+use crate::tool::Executor;
+
+pub(super) fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
+    match event {
+        Event::CallProposed { call, provider_id, contract, arguments, .. } => {
+            open.calls_in_run = open.calls_in_run.saturating_add(1);
+            open.calls.push(Arc::new(Call::proposed(*call, provider_id, contract, arguments)));
+            count_spending(open, *call)
+        }
+        Event::CallRejected { name, rejection, .. } => {
+            open.calls_in_run = open.calls_in_run.saturating_add(1);
+            if open.config.on_misuse == MisuseRule::Fail && rejection.reason.is_misuse() {
+                open.misuse = Some(format!("it asked for `{name}`: {}", rejection.message));
+            }
+            Ok(())
+        }
+        Event::CallAdmitted { call, permit } => admitted(open, *call, permit),
+        Event::CallPreviewing { call, reason } => {
+            let call = find(open, *call)?;
+            call.recoveries += u32::from(matches!(call.phase, Phase::Previewing { .. }));
+            call.phase = Phase::Previewing { reason: *reason };
+            Ok(())
+        }
+        Event::CallSuspended { .. } => suspended(open, at, event),
+        Event::CallResolved { call, round, resolution, by, decision } => {
+            if let Decided::Granted { used } = decision {
+                spend(open, used);
+            }
+            resolved(find(open, *call)?, at, *round, *resolution, by, decision)?;
+            count_spending(open, *call)
+        }
+        Event::CallStarted { call, attempt, digest, .. } => {
+            started(find(open, *call)?, at, *attempt, *digest)
+        }
+        Event::CallRetryScheduled { call, due, .. } => {
+            open.retries_in_run = open.retries_in_run.saturating_add(1);
+            retry(find(open, *call)?, *due)
+        }
+        Event::CallInterrupted { call, plan, .. } => interrupted(find(open, *call)?, *plan),
+        Event::CallVerified { call, finding, .. } => verified(find(open, *call)?, *finding),
+        Event::CallCancelling { call, .. } => cancelling(find(open, *call)?),
+        Event::CallRedefined { call, contract, .. } => {
+            find(open, *call)?.contract = Arc::clone(contract);
+            count_spending(open, *call)
+        }
+        Event::CallDelegated { call, delegation, .. } => delegated(open, *call, delegation),
+        Event::CallBarred { call, why } => {
+            find(open, *call)?.barred = Some(why.clone());
+            Ok(())
+        }
+        Event::CallFinished { outcome } => finished(open, outcome),
+        _ => Err("it does not move a call"),
+    }
+}
+
+fn find(open: &mut Open, id: CallId) -> Result<&mut Call, &'static str> {
+    open.call_mut(id).ok_or("no such call in this turn")
+}
+
+fn place(open: &Open, id: CallId) -> Result<usize, &'static str> {
+    open.calls.iter().position(|call| call.id == id).ok_or("no such call in this turn")
+}
+
+fn count_spending(open: &mut Open, call: CallId) -> Evolved {
+    let place = place(open, call)?;
+    open.count_spending(place);
+    Ok(())
+}
+
+fn admitted(open: &mut Open, call: CallId, permit: &Permit) -> Evolved {
+    if let Basis::Grant(used) = &permit.basis {
+        spend(open, used);
+    }
+    let call = find(open, call)?;
+    let permit = permit.clone();
+    call.phase = match call.phase {
+        Phase::Proposed => Phase::Ready { permit, cause: StartCause::First, due: None },
+        _ => return Err("the call was admitted before"),
+    };
+    Ok(())
+}
+
+fn retry(call: &mut Call, due: Timestamp) -> Evolved {
+    let Phase::Running { permit, .. } = &call.phase else { return Err("it does not run") };
+    let (permit, due) = (permit.clone(), Some(due));
+    call.phase = Phase::Ready { permit, cause: StartCause::Retry, due };
+    Ok(())
+}
+
+fn delegated(open: &mut Open, call: CallId, delegation: &Arc<Delegation>) -> Evolved {
+    let call = find(open, call)?;
+    if !matches!(call.phase, Phase::Running { .. }) {
+        return Err("it does not run");
+    }
+    call.child = Some(Arc::clone(delegation));
+    open.count_child(&delegation.config.limits);
+    Ok(())
+}
+
+fn spend(open: &mut Open, used: &GrantUse) {
+    if let Some(held) = open.grants.iter_mut().find(|held| held.id == used.grant) {
+        held.consume(used);
+    }
+    open.grants.retain(|held| !held.is_used_up());
+}
+
+fn suspended(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
+    let Event::CallSuspended { call, round, kind, expires_at, reason, preview } = event else {
+        return Err("it is no suspension");
+    };
+    let call = find(open, *call)?;
+    let (permit, since) = match &call.phase {
+        Phase::Ready { permit, .. } => (Some(permit.clone()), at),
+        Phase::Running { permit, started_at, .. } | Phase::Verifying { permit, started_at, .. } => {
+            (Some(permit.clone()), *started_at)
+        }
+        Phase::Proposed | Phase::Previewing { .. } => (None, at),
+        Phase::Waiting(suspension) => (suspension.permit.clone(), at),
+        Phase::Cancelling { .. } | Phase::AtProvider { .. } | Phase::Settled { .. } => {
+            return Err("it cannot wait any more");
+        }
+    };
+    call.rounds = *round;
+    call.phase = Phase::Waiting(Suspension {
+        kind: *kind,
+        round: *round,
+        expires_at: *expires_at,
+        reason: *reason,
+        permit,
+        fingerprint: preview.as_ref().map(|preview| preview.fingerprint),
+        since,
+    });
+    Ok(())
+}
+
+fn resolved(
+    call: &mut Call,
+    at: Timestamp,
+    round: u32,
+    resolution: Option<ResolutionId>,
+    by: &Actor,
+    decision: &Decided,
+) -> Evolved {
+    let Phase::Waiting(suspension) = &call.phase else { return Err("it does not wait") };
+    if suspension.round != round {
+        return Err("it waits for another round");
+    }
+    let ready = |permit, cause| Some(Phase::Ready { permit, cause, due: None });
+    let next = match decision {
+        Decided::Approve { arguments, .. } => {
+            if let Some(arguments) = arguments {
+                call.arguments = arguments.clone();
+            }
+            let fingerprint = suspension.fingerprint;
+            let basis = Basis::Approval { by: by.clone(), at, fingerprint };
+            ready(Permit { digest: call.arguments.digest(), basis }, StartCause::First)
+        }
+        Decided::Granted { used } => {
+            let basis = Basis::Grant(*used);
+            ready(Permit { digest: call.arguments.digest(), basis }, StartCause::First)
+        }
+        Decided::RunAgain => {
+            let permit = suspension.permit.clone().ok_or("nothing let it run before")?;
+            ready(permit, StartCause::Settled)
+        }
+        Decided::Deny { .. }
+        | Decided::Answer { .. }
+        | Decided::Result { .. }
+        | Decided::Happened { .. }
+        | Decided::GiveUp
+        | Decided::Expired
+        | Decided::ClientGone => None,
+    };
+    call.decided.push(DecidedBy { resolution, by: by.clone(), kind: decision.kind(), at });
+    if let Some(next) = next {
+        call.phase = next;
+    }
+    Ok(())
+}
+
+fn started(call: &mut Call, at: Timestamp, attempt: u32, digest: Digest) -> Evolved {
+    let Phase::Ready { permit, .. } = &call.phase else { return Err("nothing lets it run") };
+    if permit.digest != digest || call.arguments.digest() != digest {
+        return Err("the arguments are not those that were permitted");
+    }
+    let permit = permit.clone();
+    call.attempts = attempt;
+    call.phase = match call.contract.executor {
+        Executor::Provider => Phase::AtProvider { since: at },
+        Executor::Server | Executor::Human | Executor::Client => {
+            Phase::Running { permit, attempt, started_at: at }
+        }
+    };
+    Ok(())
+}
+
+fn cancelling(call: &mut Call) -> Evolved {
+    let Phase::Running { attempt, started_at, .. } = call.phase else {
+        return Err("it does not run");
+    };
+    call.phase = Phase::Cancelling { attempt, started_at };
+    Ok(())
+}
+
+fn interrupted(call: &mut Call, plan: RecoveryPlan) -> Evolved {
+    let (Phase::Running { permit, attempt, started_at }
+    | Phase::Verifying { permit, attempt, started_at }) = &call.phase
+    else {
+        return Err("it does not run");
+    };
+    let (permit, attempt, started_at) = (permit.clone(), *attempt, *started_at);
+    call.recoveries += 1;
+    match plan {
+        RecoveryPlan::Rerun => {
+            call.phase = Phase::Ready { permit, cause: StartCause::Recovery, due: None };
+        }
+        RecoveryPlan::Verify => call.phase = Phase::Verifying { permit, attempt, started_at },
+        RecoveryPlan::Ask | RecoveryPlan::Report => {}
+    }
+    Ok(())
+}
+
+fn verified(call: &mut Call, finding: VerifyFinding) -> Evolved {
+    let Phase::Verifying { permit, .. } = &call.phase else { return Err("nothing is verified") };
+    match finding {
+        VerifyFinding::Absent => {
+            let permit = permit.clone();
+            call.phase = Phase::Ready { permit, cause: StartCause::Settled, due: None };
+        }
+        VerifyFinding::Applied | VerifyFinding::Unknown => {}
+    }
+    Ok(())
+}
+
+/// A program's turn stays open as long as anything waits, so its settled calls must not pile up.
+fn forget_oldest(open: &mut Open) {
+    let settled = |call: &Arc<Call>| !call.phase.is_open();
+    if open.calls.iter().filter(|call| settled(call)).count() > RECENT_MAX
+        && let Some(place) = open.calls.iter().position(settled)
+    {
+        open.forget(place);
+    }
+}
+
+/// Returns the child of a call that ends without the child's own word.
+fn abandoned_child(call: &Call) -> Option<SessionId> {
+    let waits = matches!(&call.phase, Phase::Waiting(wait) if wait.kind == SuspensionKind::Child);
+    let told = call.decided.last().is_some_and(|decided| decided.kind == DecidedKind::Result);
+    call.child.as_ref().filter(|_| waits && !told).map(|delegation| delegation.child)
+}
+
+fn finished(open: &mut Open, outcome: &Outcome) -> Evolved {
+    let effect = outcome.loop_effect();
+    let place = place(open, outcome.call)?;
+    open.settle_spending(place);
+    let call = find(open, outcome.call)?;
+    if !call.phase.is_open() {
+        return Err("the call has its outcome already");
+    }
+    let failed = match &outcome.result {
+        CallResult::Ok(_) => None,
+        CallResult::Err(failure) => Some(failure.class),
+    };
+    let abandoned = abandoned_child(call);
+    call.phase = Phase::Settled { at: outcome.finished_at, effect, failed };
+    open.abandoned.extend(abandoned);
+    if open.config.driver == Driver::Caller {
+        forget_oldest(open);
+    }
+    Ok(())
+}
