@@ -87,7 +87,7 @@ async fn results(node: &TestNode, session: SessionId) -> Vec<CallResult> {
     results.collect()
 }
 
-// S2-41, S3-37, S4-35: the child works in a session of its own, its approval is found at the top,
+// D3, S2-41, S3-37, S4-35: the child works in a session of its own, its approval is found at the top,
 // and its last word is the result of the parent's call.
 #[tokio::test]
 async fn s2_41_a_sub_agents_approval_is_found_at_the_top_and_its_word_is_the_result() {

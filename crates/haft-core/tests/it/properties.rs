@@ -157,33 +157,6 @@ pub(crate) fn perform(world: &mut World, step: &Step) {
     let refused = match step {
         Step::Say => world.say("hello").err(),
         Step::Propose(picks) => propose(world, picks),
-        Step::Return(pick, how) => {
-            let report = AttemptReport::Returned(result(*how).into());
-            world.input(ended(world, *pick, 0, report)).err()
-        }
-        Step::WorldMoves(pick) => {
-            let report = AttemptReport::WorldMoved { preview: preview() };
-            world.input(ended(world, *pick, 0, report)).err()
-        }
-        Step::Delegate(pick) => {
-            let delegation = Delegation {
-                child: SessionId::from_bits(world.fresh()),
-                ..crate::world::delegation()
-            };
-            let report = AttemptReport::Delegated(delegation.into());
-            world.input(ended(world, *pick, 0, report)).err()
-        }
-        Step::ChildTells(pick) => {
-            let (result, directives) = (ok("from the child"), Directives::default());
-            let how = Resolution::Result { result, directives, fit: Fit::Fits };
-            let resolved = world.resolved(call(world, *pick), Actor::system(), how);
-            world.input_elsewhere(Input::Resolved(resolved)).err()
-        }
-        Step::LateReport(pick, ago) => {
-            let attempt = attempts(world, call(world, *pick)).saturating_sub(*ago);
-            let report = AttemptReport::Returned(late(attempt).into());
-            world.input_elsewhere(ended(world, *pick, *ago, report)).err()
-        }
         Step::Resolve(pick, how, place) => {
             let call = call(world, *pick);
             let how = resolution(world, *how);
@@ -230,10 +203,44 @@ pub(crate) fn perform(world: &mut World, step: &Step) {
             let cancelled = CallCancelled { call, by: ann(), note: None };
             world.input(Input::CallCancelled(cancelled)).err()
         }
-        other => perform_on_session(world, other),
+        other => report(world, other),
     };
     if let Some(Refusal::Internal(bug)) = refused {
         panic!("{step:?}: {bug}");
+    }
+}
+
+/// Whoever runs something says what became of it.
+fn report(world: &mut World, step: &Step) -> Option<Refusal> {
+    match step {
+        Step::Return(pick, how) => {
+            let report = AttemptReport::Returned(result(*how).into());
+            world.input(ended(world, *pick, 0, report)).err()
+        }
+        Step::WorldMoves(pick) => {
+            let report = AttemptReport::WorldMoved { preview: preview() };
+            world.input(ended(world, *pick, 0, report)).err()
+        }
+        Step::Delegate(pick) => {
+            let delegation = Delegation {
+                child: SessionId::from_bits(world.fresh()),
+                ..crate::world::delegation()
+            };
+            let report = AttemptReport::Delegated(delegation.into());
+            world.input(ended(world, *pick, 0, report)).err()
+        }
+        Step::ChildTells(pick) => {
+            let (result, directives) = (ok("from the child"), Directives::default());
+            let how = Resolution::Result { result, directives, fit: Fit::Fits };
+            let resolved = world.resolved(pick_call(world, *pick), Actor::system(), how);
+            world.input_elsewhere(Input::Resolved(resolved)).err()
+        }
+        Step::LateReport(pick, ago) => {
+            let attempt = attempts(world, pick_call(world, *pick)).saturating_sub(*ago);
+            let report = AttemptReport::Returned(late(attempt).into());
+            world.input_elsewhere(ended(world, *pick, *ago, report)).err()
+        }
+        other => perform_on_session(world, other),
     }
 }
 

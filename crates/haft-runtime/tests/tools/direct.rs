@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use haft_core::session::{Config, RejectReason};
-use haft_core::tool::Definition;
+use haft_core::session::{Allowance, Config, RejectReason};
+use haft_core::tool::{Definition, Gate, Spend};
 use haft_core::{CallResult, ErrorClass, Millis, Outcome};
 use haft_runtime::testing::user;
 use haft_runtime::{CallError, Direct, HaftBuilder, ToolContext, ToolError};
@@ -56,6 +56,27 @@ async fn what_is_not_sound_or_not_permitted_is_not_run() {
         assert_eq!(refused("charge", "{}").await, None, "there is nobody to ask");
     }
     assert_eq!(effects.count(), 0);
+}
+
+// D3: without a log nothing counts what is spent, so nothing is spent under a limit.
+#[tokio::test]
+async fn d3_a_direct_call_does_not_spend_past_a_limit() {
+    let effects = Effects::default();
+    let spends = |definition: &mut Definition| {
+        definition.gate = Gate::Auto;
+        definition.facets.spend = Some(Spend::Possible);
+    };
+    let tools =
+        || builder().tool(echo(&effects, "pay", spends)).tool(echo(&effects, "echo", |_| {}));
+    let unlimited = direct(tools());
+    unlimited.call("pay", "{}").await.unwrap();
+    let mut config = Config::default();
+    config.limits.spend_per_session = Some(Allowance::default());
+    let limited = tools().direct(config, user("owner")).unwrap();
+    let refused = limited.call("pay", "{}").await;
+    assert!(matches!(refused, Err(CallError::NeedsStore { .. })), "{refused:?}");
+    limited.call("echo", "{}").await.unwrap();
+    assert_eq!(effects.count(), 2);
 }
 
 // D20, D24: panics, failures and overlong calls are outcomes here too.
