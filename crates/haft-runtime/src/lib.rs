@@ -24,6 +24,7 @@ mod performer;
 pub mod registry;
 pub mod schema;
 mod session_task;
+mod standing;
 mod sweeper;
 pub mod testing;
 mod tool;
@@ -37,12 +38,13 @@ pub use driver::{Driver, Settings};
 pub use error::InputError;
 pub use fresh::fresh_bits;
 pub use haft::{
-    Answer, BuildError, CallError, Direct, GrantTerms, Haft, HaftBuilder, ResolveError, Response,
-    UndoError, Verdict, Waiting,
+    Answer, BuildError, CallError, Direct, GrantError, GrantTerms, Grants, Haft, HaftBuilder,
+    ResolveError, Response, UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step};
 pub use model::{AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish};
 pub use performer::{Job, Performer, Task};
+pub use standing::{HeldGrant, Holder, LedgerError};
 #[doc(hidden)]
 pub use tool::__private;
 pub use tool::{

@@ -189,6 +189,28 @@ impl StandingGrant {
         self.uses_left == Some(0)
     }
 
+    /// Takes a use from what is left, and returns a grant for nothing but that use, which ends
+    /// at the latest at `until`.
+    pub fn take(&mut self, used: &GrantUse, until: Timestamp) -> Self {
+        let budget = self.budget.clone().zip(used.amount);
+        let shown = Self {
+            uses_left: Some(1),
+            budget: budget.map(|(budget, left)| Budget { left, ..budget }),
+            expires_at: Some(self.expires_at.map_or(until, |at| at.min(until))),
+            ..self.clone()
+        };
+        self.consume(used);
+        shown
+    }
+
+    /// Puts a use back that was taken and not needed.
+    pub fn put_back(&mut self, used: &GrantUse) {
+        self.uses_left = self.uses_left.map(|left| left.saturating_add(1));
+        if let (Some(budget), Some(amount)) = (&mut self.budget, used.amount) {
+            budget.left = budget.left.plus(amount);
+        }
+    }
+
     /// Takes a use from what is left.
     pub(crate) fn consume(&mut self, used: &GrantUse) {
         self.uses_left = self.uses_left.map(|left| left.saturating_sub(1));

@@ -4,6 +4,7 @@ mod builder;
 mod calling;
 mod direct;
 mod error;
+mod grants;
 mod looping;
 mod resolving;
 mod undoing;
@@ -27,6 +28,7 @@ pub use builder::{BuildError, HaftBuilder};
 pub use calling::{Answer, Waiting};
 pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
+pub use grants::{GrantError, Grants};
 pub use resolving::{GrantTerms, Response, Verdict};
 pub(crate) use undoing::takes_back;
 

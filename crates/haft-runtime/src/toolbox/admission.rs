@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use haft_core::permission::{Question, Report, Source, SourceReport, Verdict};
+use haft_core::permission::{Question, Report, Source, SourceReport, StandingGrant, Verdict};
 use haft_core::session::{
     AnswerDetails, Check, Config, ContextSummarised, Event, Input, ModelAnswered, ModelFailed,
     Narrowed, Open, Phase, PolicyFacts, Proposal, ProviderResult, SoundCall,
 };
-use haft_core::tool::Executor;
+use haft_core::tool::{Contract, Executor, Gate};
 use haft_core::{
     Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
     ToolName, WakeId,
@@ -24,6 +24,7 @@ use crate::live::Step;
 use crate::model::{ModelAnswer, ModelRequest, SessionLog};
 use crate::registry::{Admitted, Advertised, Refusal, Registered};
 use crate::schema::find_references;
+use crate::standing::{Ledger, Wanted};
 use crate::tool::{Run, Scope};
 
 /// How far back the latest message is looked for.
@@ -95,7 +96,39 @@ impl Toolbox {
         let policy = own_tools::heard(&asker.config.toolset, &spec.name, policy);
         let policy = self.with_doubt_of_references(policy, &arguments);
         let contract = Arc::clone(spec.contract());
-        Check::Sound(SoundCall { contract, arguments, policy, grants: Vec::new() })
+        let grants = self.standing(asker, id, &contract, &arguments, &policy).await;
+        Check::Sound(SoundCall { contract, arguments, policy, grants })
+    }
+
+    /// Takes a use of a grant beyond the session, for a call about which someone would have to be
+    /// asked. Whether it is needed is the machine's to decide.
+    async fn standing(
+        &self,
+        asker: Asker<'_>,
+        call: CallId,
+        contract: &Contract,
+        arguments: &Arguments,
+        policy: &PolicyFacts,
+    ) -> Vec<StandingGrant> {
+        let Asker { session, opened_by, config } = asker;
+        let question = Question {
+            contract,
+            arguments,
+            level: config.level,
+            profile: config.profile,
+            exposure: &config.exposure,
+            reports: &policy.reports,
+            grants: &[],
+            now: self.clock.now(),
+        };
+        let asks = question.derive().decision == Verdict::Ask
+            && contract.gate != Gate::AskAlways
+            && contract.executor != Executor::Provider
+            && policy.unmet_precondition.is_none();
+        let Some(store) = self.store.clone().filter(|_| asks) else { return Vec::new() };
+        let wanted = Wanted { session, call, opened_by, config, contract, arguments };
+        let shown = Ledger::new(store, self.clock.clone()).take(wanted).await;
+        shown.into_iter().collect()
     }
 
     /// The call that another one only stands for, checked as if it had been asked for itself.

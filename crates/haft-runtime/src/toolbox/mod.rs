@@ -121,6 +121,10 @@ impl Toolbox {
         ToolContext::apart(Arc::clone(&self.surroundings))
     }
 
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -17,4 +17,5 @@ mod outages;
 mod proxy;
 mod registry;
 mod resolving;
+mod standing;
 mod storms;

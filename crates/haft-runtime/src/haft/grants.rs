@@ -1,0 +1,135 @@
+//! Standing permission beyond a session: given, looked at, taken back.
+
+use haft_core::permission::StandingGrant;
+use haft_core::tool::Gate;
+use haft_core::{Actor, ActorKind, GrantId};
+use haft_store::Tenant;
+
+use super::resolving::GrantTerms;
+use super::{Haft, InputError};
+use crate::standing::{HeldGrant, Holder, Ledger, LedgerError};
+
+/// The grants that stand beyond a session.
+#[derive(Debug)]
+pub struct Grants<'a> {
+    haft: &'a Haft,
+}
+
+/// Why a grant was not given or taken back.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum GrantError {
+    /// An agent gives itself nothing.
+    #[error("`{by}` is an agent and may not give or take permission; a person may")]
+    NotAllowed {
+        /// Who tried.
+        by: Actor,
+    },
+    /// There is no such tool.
+    #[error("no tool `{tool}` is registered on this node")]
+    UnknownTool {
+        /// The name.
+        tool: String,
+    },
+    /// The grant would never apply.
+    #[error("`{tool}` always asks; a standing permission would never apply")]
+    NeverApplies {
+        /// The tool.
+        tool: String,
+    },
+    /// There is no such grant.
+    #[error("no grant `{grant}` of this tenant")]
+    UnknownGrant {
+        /// The grant.
+        grant: GrantId,
+    },
+    /// The node cannot do it now.
+    #[error(transparent)]
+    Node(#[from] InputError),
+    /// The grants cannot be read or written.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl Haft {
+    /// Returns the grants that stand beyond a session.
+    pub const fn grants(&self) -> Grants<'_> {
+        Grants { haft: self }
+    }
+}
+
+impl Grants<'_> {
+    fn ledger(&self) -> Ledger {
+        Ledger::new(self.haft.store().clone(), self.haft.toolbox.clock())
+    }
+
+    /// Gives a standing permission for a tool as it is registered now; one that changes is no
+    /// longer covered.
+    ///
+    /// # Errors
+    ///
+    /// When an agent tries, or the tool is unknown or always asks.
+    pub async fn give(
+        &self,
+        tenant: &Tenant,
+        holder: Holder,
+        tool: &str,
+        terms: GrantTerms,
+        by: Actor,
+    ) -> Result<StandingGrant, GrantError> {
+        require_person(&by)?;
+        let found = self.haft.registry().get(tool);
+        let found = found.ok_or_else(|| GrantError::UnknownTool { tool: tool.to_owned() })?;
+        let contract = found.spec().contract();
+        if contract.gate == Gate::AskAlways {
+            return Err(GrantError::NeverApplies { tool: tool.to_owned() });
+        }
+        let at = self.haft.toolbox.now();
+        let grant = StandingGrant {
+            id: GrantId::from_bits(self.haft.driver.fresh()?),
+            tool: contract.tool.clone(),
+            contract: contract.digest,
+            when: terms.when,
+            uses_left: terms.uses,
+            budget: terms.budget,
+            expires_at: terms.lasts.map(|lasts| at + lasts),
+            by,
+            at,
+        };
+        self.ledger().add(tenant, holder, grant.clone()).await?;
+        Ok(grant)
+    }
+
+    /// Returns a tenant's grants, with what is left of each.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn list(&self, tenant: &Tenant) -> Result<Vec<HeldGrant>, GrantError> {
+        Ok(self.ledger().list(tenant).await?)
+    }
+
+    /// Takes a grant back. A call that it has let through already goes on.
+    ///
+    /// # Errors
+    ///
+    /// When an agent tries, or there is no such grant.
+    pub async fn revoke(
+        &self,
+        tenant: &Tenant,
+        grant: GrantId,
+        by: Actor,
+    ) -> Result<(), GrantError> {
+        require_person(&by)?;
+        match self.ledger().remove(tenant, grant, &by).await? {
+            true => Ok(()),
+            false => Err(GrantError::UnknownGrant { grant }),
+        }
+    }
+}
+
+fn require_person(by: &Actor) -> Result<(), GrantError> {
+    match by.kind {
+        ActorKind::Agent => Err(GrantError::NotAllowed { by: by.clone() }),
+        ActorKind::User | ActorKind::Service | ActorKind::System => Ok(()),
+    }
+}
