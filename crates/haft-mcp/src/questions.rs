@@ -98,10 +98,19 @@ pub struct Questions(Arc<Shared>);
 struct Shared {
     haft: OnceLock<Haft>,
     hub: Hub,
-    /// What calls that run in this process wait for, by call and key.
-    open: Mutex<HashMap<CallId, BTreeMap<String, Asked>>>,
+    /// What calls that run in this process wait for.
+    open: Mutex<HashMap<CallId, OpenHere>>,
     /// What the callers of calls can be asked; ids are ordered by time, so the oldest is first.
     callers: Mutex<BTreeMap<CallId, Caller>>,
+}
+
+/// What a call that runs in this process waits for.
+#[derive(Debug, Default)]
+struct OpenHere {
+    /// How many of its pieces of code are asking.
+    n_asking: usize,
+    /// What they have asked, by key.
+    shown: BTreeMap<String, Asked>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -166,18 +175,46 @@ impl Questions {
         key: &str,
         question: Question,
     ) -> Result<Value, ToolError> {
-        if !self.can_ask(context.call(), question.kind) {
-            if let Some(caller) = lock(&self.0.callers).get_mut(&context.call()) {
-                caller.missing = Some(question.kind);
-            }
-            let method = question.kind.method();
-            return Err(ToolError::new(format!("the caller cannot be asked for `{method}`")));
-        }
+        let mut answers = self.ask_all(context, [(key.to_owned(), question)].into()).await?;
+        Ok(answers.remove(key).unwrap_or_default())
+    }
+
+    /// Asks several things at once, so that whoever answers sees all of them together.
+    ///
+    /// # Errors
+    ///
+    /// As [`Questions::ask`].
+    pub async fn ask_all(
+        &self,
+        context: &ToolContext,
+        questions: BTreeMap<String, Question>,
+    ) -> Result<BTreeMap<String, Value>, ToolError> {
         let haft = self.haft()?;
-        let asked = self.claim(haft, context, key, question).await?;
-        self.propose(haft, context, key, &asked).await?;
-        let _open = self.open(context.call(), key, asked.clone());
-        self.answer(haft, context, &asked).await
+        let mut open = self.open(context.call());
+        let mut all = BTreeMap::new();
+        for (key, question) in questions {
+            self.require_askable(context.call(), question.kind)?;
+            let asked = self.claim(haft, context, &key, question).await?;
+            self.propose(haft, context, &key, &asked).await?;
+            all.insert(key, asked);
+        }
+        open.show(all.clone());
+        let mut answers = BTreeMap::new();
+        for (key, asked) in all {
+            answers.insert(key, self.answer(haft, context, &asked).await?);
+        }
+        Ok(answers)
+    }
+
+    fn require_askable(&self, call: CallId, kind: Kind) -> Result<(), ToolError> {
+        if self.can_ask(call, kind) {
+            return Ok(());
+        }
+        if let Some(caller) = lock(&self.0.callers).get_mut(&call) {
+            caller.missing = Some(kind);
+        }
+        let method = kind.method();
+        Err(ToolError::new(format!("the caller cannot be asked for `{method}`")))
     }
 
     async fn answer(
@@ -282,9 +319,22 @@ impl Questions {
         lock(&self.0.callers).remove(&call).and_then(|caller| caller.missing)
     }
 
-    /// Returns what a call that runs in this process waits for.
-    pub(crate) fn open_here(&self, call: CallId) -> BTreeMap<String, Asked> {
-        lock(&self.0.open).get(&call).cloned().unwrap_or_default()
+    /// Returns what a call waits for if it asks in this process.
+    pub(crate) async fn open_here(&self, call: CallId) -> Option<BTreeMap<String, Asked>> {
+        let asked = lock(&self.0.open).get(&call).map(|open| open.shown.clone())?;
+        let mut open = BTreeMap::new();
+        for (key, asked) in asked {
+            // Its tool may not have heard yet that it was answered.
+            if self.waits(&asked).await {
+                open.insert(key, asked);
+            }
+        }
+        Some(open)
+    }
+
+    async fn waits(&self, asked: &Asked) -> bool {
+        let Some(haft) = self.0.haft.get() else { return false };
+        matches!(haft.answer(asked.session, asked.call).await, Ok(Some(Answer::Waiting(_))))
     }
 
     /// Returns what a call waits for, wherever it runs, and also while nobody runs it.
@@ -304,34 +354,45 @@ impl Questions {
             let Some(found) = haft.store().version(&place, Which::Latest).await? else { continue };
             let body = found.body.unwrap_or_default();
             let Ok(asked) = serde_json::from_slice::<Asked>(&body) else { continue };
-            if let Ok(Some(Answer::Waiting(_))) = haft.answer(asked.session, asked.call).await {
+            if self.waits(&asked).await {
                 open.insert(key.to_owned(), asked);
             }
         }
         Ok(open)
     }
 
-    fn open(&self, call: CallId, key: &str, asked: Asked) -> Open<'_> {
-        lock(&self.0.open).entry(call).or_default().insert(key.to_owned(), asked);
-        self.0.hub.moved(call);
-        Open { questions: self, call, key: key.to_owned() }
+    /// Says that a call asks, and not yet what: until all of it is asked, nobody sees a part.
+    fn open(&self, call: CallId) -> Open<'_> {
+        lock(&self.0.open).entry(call).or_default().n_asking += 1;
+        Open { questions: self, call, keys: Vec::new() }
     }
 }
 
-/// A question that its tool waits on.
+/// Questions that their tool waits on.
 struct Open<'a> {
     questions: &'a Questions,
     call: CallId,
-    key: String,
+    keys: Vec<String>,
+}
+
+impl Open<'_> {
+    fn show(&mut self, asked: BTreeMap<String, Asked>) {
+        self.keys = asked.keys().cloned().collect();
+        if let Some(open) = lock(&self.questions.0.open).get_mut(&self.call) {
+            open.shown.extend(asked);
+        }
+        self.questions.0.hub.moved(self.call);
+    }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        let mut open = lock(&self.questions.0.open);
-        if let Some(asked) = open.get_mut(&self.call) {
-            asked.remove(&self.key);
-            if asked.is_empty() {
-                open.remove(&self.call);
+        let mut calls = lock(&self.questions.0.open);
+        if let Some(open) = calls.get_mut(&self.call) {
+            open.shown.retain(|key, _| !self.keys.contains(key));
+            open.n_asking -= 1;
+            if open.n_asking == 0 {
+                calls.remove(&self.call);
             }
         }
     }

@@ -46,11 +46,15 @@ fn kinds() -> Vec<Arc<dyn Tool>> {
             let text = "This is an embedded resource content.";
             Ok(blocks(None, json!([resource("test://embedded-resource", "text/plain", text)])))
         }),
-        plain("test_multiple_content_types", "Returns several kinds of content", move |_| async move {
-            let data = r#"{"test":"data","value":123}"#;
-            let resource = resource("test://mixed-content-resource", "application/json", data);
-            Ok(blocks(Some("Multiple content types test:"), json!([image(), resource])))
-        }),
+        plain(
+            "test_multiple_content_types",
+            "Returns several kinds of content",
+            move |_| async move {
+                let data = r#"{"test":"data","value":123}"#;
+                let resource = resource("test://mixed-content-resource", "application/json", data);
+                Ok(blocks(Some("Multiple content types test:"), json!([image(), resource])))
+            },
+        ),
         plain("test_error_handling", "Always returns an error", |_| async {
             Err(ToolError::new("This tool intentionally returns an error for testing"))
         }),
@@ -60,7 +64,9 @@ fn kinds() -> Vec<Arc<dyn Tool>> {
 fn reporting() -> Vec<Arc<dyn Tool>> {
     vec![
         plain("test_tool_with_logging", "Logs while it runs", |context| async move {
-            for step in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+            for step in
+                ["Tool execution started", "Tool processing data", "Tool execution completed"]
+            {
                 context.progress(json!({"log": {"level": "info", "data": step}}));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -137,12 +143,20 @@ fn schemas() -> Vec<Arc<dyn Tool>> {
         "required": ["value"],
     });
     vec![
-        tool("json_schema_2020_12_tool", "Has a schema of 2020-12", whole, |arguments, _| async move {
-            let name = arguments.get("name").and_then(|name| name.as_str()).unwrap_or("world");
-            Ok(text(format!("Hello, {name}!")))
-        }),
-        tool("test_custom_header", "Has an argument in a header", header, |arguments, _| async move {
-            Ok(text(format!("value: {}", arguments["value"])))
-        }),
+        tool(
+            "json_schema_2020_12_tool",
+            "Has a schema of 2020-12",
+            whole,
+            |arguments, _| async move {
+                let name = arguments.get("name").and_then(|name| name.as_str()).unwrap_or("world");
+                Ok(text(format!("Hello, {name}!")))
+            },
+        ),
+        tool(
+            "test_custom_header",
+            "Has an argument in a header",
+            header,
+            |arguments, _| async move { Ok(text(format!("value: {}", arguments["value"]))) },
+        ),
     ]
 }

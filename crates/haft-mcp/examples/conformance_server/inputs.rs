@@ -6,7 +6,7 @@ use haft_mcp::{Kind, Question, Questions};
 use haft_runtime::{Tool, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 
-use crate::kit::{ask, filled_in, form, plain, text, tool};
+use crate::kit::{ask, ask_all, filled_in, form, plain, text, tool};
 
 pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
     let mut tools = legacy();
@@ -34,20 +34,30 @@ fn name_form() -> Question {
 fn legacy() -> Vec<Arc<dyn Tool>> {
     let one = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
     vec![
-        tool("test_sampling", "Asks the client's model", one("prompt"), |arguments, context| async move {
-            let prompt = arguments["prompt"].as_str().unwrap_or_default();
-            let answer = ask(&context, "sampling", sampling(prompt)).await?;
-            let said = answer["content"]["text"].as_str().unwrap_or("(nothing)");
-            Ok(text(format!("LLM response: {said}")))
-        }),
-        tool("test_elicitation", "Asks the person", one("message"), |arguments, context| async move {
-            let message = arguments["message"].as_str().unwrap_or_default();
-            let fields = json!({
-                "username": {"type": "string", "description": "User's response"},
-                "email": {"type": "string", "description": "User's email address"},
-            });
-            answered(&context, form(message, fields), "User response").await
-        }),
+        tool(
+            "test_sampling",
+            "Asks the client's model",
+            one("prompt"),
+            |arguments, context| async move {
+                let prompt = arguments["prompt"].as_str().unwrap_or_default();
+                let answer = ask(&context, "sampling", sampling(prompt)).await?;
+                let said = answer["content"]["text"].as_str().unwrap_or("(nothing)");
+                Ok(text(format!("LLM response: {said}")))
+            },
+        ),
+        tool(
+            "test_elicitation",
+            "Asks the person",
+            one("message"),
+            |arguments, context| async move {
+                let message = arguments["message"].as_str().unwrap_or_default();
+                let fields = json!({
+                    "username": {"type": "string", "description": "User's response"},
+                    "email": {"type": "string", "description": "User's email address"},
+                });
+                answered(&context, form(message, fields), "User response").await
+            },
+        ),
         plain("test_missing_capability", "Needs the client's model", |context| async move {
             ask(&context, "sampling", sampling("Say something")).await?;
             Ok(text("Required capability declared"))
@@ -102,12 +112,16 @@ fn single() -> Vec<Arc<dyn Tool>> {
             let answer = ask(&context, "user_name", name_form()).await?;
             Ok(text(format!("Hello, {}!", filled_in(&answer, "name"))))
         }),
-        plain("test_input_required_result_sampling", "Needs a model's answer", |context| async move {
-            let question = sampling("What is the capital of France?");
-            let answer = ask(&context, "capital_question", question).await?;
-            let said = answer["content"]["text"].as_str().unwrap_or("(nothing)");
-            Ok(text(format!("Sampling response: {said}")))
-        }),
+        plain(
+            "test_input_required_result_sampling",
+            "Needs a model's answer",
+            |context| async move {
+                let question = sampling("What is the capital of France?");
+                let answer = ask(&context, "capital_question", question).await?;
+                let said = answer["content"]["text"].as_str().unwrap_or("(nothing)");
+                Ok(text(format!("Sampling response: {said}")))
+            },
+        ),
         plain("test_input_required_result_list_roots", "Needs the roots", |context| async move {
             let answer = ask(&context, "client_roots", roots()).await?;
             let roots = answer["roots"].as_array().cloned().unwrap_or_default();
@@ -132,33 +146,50 @@ fn single() -> Vec<Arc<dyn Tool>> {
 
 fn several() -> Vec<Arc<dyn Tool>> {
     vec![
-        plain("test_input_required_result_multiple_inputs", "Needs three things", |context| async move {
-            tokio::try_join!(
-                ask(&context, "user_name", name_form()),
-                ask(&context, "greeting", sampling("Generate a greeting")),
-                ask(&context, "client_roots", roots()),
-            )?;
-            Ok(text("All inputs received"))
-        }),
-        plain("test_input_required_result_multi_round", "Needs one thing after another", |context| async move {
-            let question = form("Step 1: What is your name?", json!({"name": {"type": "string"}}));
-            ask(&context, "step1", question).await?;
-            let question = form("Step 2: What is your favorite color?", json!({"color": {"type": "string"}}));
-            ask(&context, "step2", question).await?;
-            Ok(text("Multi-round flow complete"))
-        }),
-        plain("test_input_required_result_capabilities", "Asks for what it can", |context| async move {
-            let questions = context.service::<Questions>()?;
-            let can = |kind| questions.can_ask(context.call(), kind);
-            if can(Kind::Sampling) {
-                ask(&context, "greeting", sampling("Generate a greeting")).await?;
-            } else if can(Kind::Roots) {
-                ask(&context, "client_roots", roots()).await?;
-            } else {
-                let answer: Value = ask(&context, "user_name", name_form()).await?;
-                return Ok(text(format!("Hello, {}!", filled_in(&answer, "name"))));
-            }
-            Ok(text("Capability-aware flow complete"))
-        }),
+        plain(
+            "test_input_required_result_multiple_inputs",
+            "Needs three things",
+            |context| async move {
+                let greeting = ("greeting", sampling("Generate a greeting"));
+                ask_all(
+                    &context,
+                    [("user_name", name_form()), greeting, ("client_roots", roots())],
+                )
+                .await?;
+                Ok(text("All inputs received"))
+            },
+        ),
+        plain(
+            "test_input_required_result_multi_round",
+            "Needs one thing after another",
+            |context| async move {
+                let question =
+                    form("Step 1: What is your name?", json!({"name": {"type": "string"}}));
+                ask(&context, "step1", question).await?;
+                let question = form(
+                    "Step 2: What is your favorite color?",
+                    json!({"color": {"type": "string"}}),
+                );
+                ask(&context, "step2", question).await?;
+                Ok(text("Multi-round flow complete"))
+            },
+        ),
+        plain(
+            "test_input_required_result_capabilities",
+            "Asks for what it can",
+            |context| async move {
+                let questions = context.service::<Questions>()?;
+                let can = |kind| questions.can_ask(context.call(), kind);
+                if can(Kind::Sampling) {
+                    ask(&context, "greeting", sampling("Generate a greeting")).await?;
+                } else if can(Kind::Roots) {
+                    ask(&context, "client_roots", roots()).await?;
+                } else {
+                    let answer: Value = ask(&context, "user_name", name_form()).await?;
+                    return Ok(text(format!("Hello, {}!", filled_in(&answer, "name"))));
+                }
+                Ok(text("Capability-aware flow complete"))
+            },
+        ),
     ]
 }

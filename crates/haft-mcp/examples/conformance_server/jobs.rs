@@ -9,7 +9,7 @@ use haft_mcp::TaskUse;
 use haft_runtime::{Tool, ToolError};
 use serde_json::{Value, json};
 
-use crate::kit::{ask, filled_in, form, plain, text, tool};
+use crate::kit::{ask, ask_all, filled_in, form, plain, text, tool};
 
 /// Which tools are tasks, as the suite's scenarios describe them.
 pub(crate) fn task_uses() -> BTreeMap<ToolName, TaskUse> {
@@ -21,7 +21,8 @@ pub(crate) fn task_uses() -> BTreeMap<ToolName, TaskUse> {
         ("multi_input", TaskUse::Required),
         ("test_tool_with_task", TaskUse::RequiredAfterInput),
     ];
-    let named = uses.into_iter().map(|(name, task_use)| Some((ToolName::new(name).ok()?, task_use)));
+    let named =
+        uses.into_iter().map(|(name, task_use)| Some((ToolName::new(name).ok()?, task_use)));
     named.flatten().collect()
 }
 
@@ -32,7 +33,8 @@ pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
 }
 
 fn running() -> Vec<Arc<dyn Tool>> {
-    let named = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+    let named =
+        json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     let timed = json!({"type": "object", "properties": {"seconds": {"type": "number"}, "label": {"type": "string"}}});
     vec![
         tool("greet", "Greets at once", named, |arguments, _| async move {
@@ -60,21 +62,22 @@ fn running() -> Vec<Arc<dyn Tool>> {
 
 fn asking() -> Vec<Arc<dyn Tool>> {
     let file = json!({"type": "object", "properties": {"filename": {"type": "string"}}});
-    let value = |name: &str| form(&format!("Provide value {name}"), json!({"value": {"type": "string"}}));
+    let value =
+        |name: &str| form(&format!("Provide value {name}"), json!({"name": {"type": "string"}}));
     vec![
         tool("confirm_delete", "Needs a yes", file, |arguments, context| async move {
             let file = arguments.get("filename").and_then(Value::as_str).unwrap_or("file.txt");
-            let question = form(&format!("Delete {file}?"), json!({"confirm": {"type": "boolean"}}));
+            let question =
+                form(&format!("Delete {file}?"), json!({"confirm": {"type": "boolean"}}));
             let answer = ask(&context, "confirm", question).await?;
             let confirmed = answer["content"]["confirm"].as_bool().unwrap_or(false);
             Ok(text(format!("confirm_delete({file}): confirmed = {confirmed}")))
         }),
         plain("multi_input", "Needs two things", move |context| async move {
-            let (a, b) = tokio::try_join!(
-                ask(&context, "input-a", value("A")),
-                ask(&context, "input-b", value("B")),
-            )?;
-            let (a, b) = (filled_in(&a, "value"), filled_in(&b, "value"));
+            let questions = [("input-a", value("A")), ("input-b", value("B"))];
+            let answers = ask_all(&context, questions).await?;
+            let (a, b) =
+                (filled_in(&answers["input-a"], "name"), filled_in(&answers["input-b"], "name"));
             Ok(text(format!("multi_input: a = {a}, b = {b}")))
         }),
         plain("test_tool_with_task", "Needs a name, then time", |context| async move {

@@ -1,10 +1,11 @@
 //! Small words for the fixture's tools.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
 use haft_core::session::Returned;
-use haft_core::tool::{Definition, Facets, Mutates, Schema};
+use haft_core::tool::{Definition, Facets, InterruptBehavior, Mutates, Schema};
 use haft_core::{CallResult, Millis, Output, ToolName};
 use haft_mcp::{Question, Questions};
 use haft_runtime::{FunctionTool, Tool, ToolArguments, ToolContext, ToolError};
@@ -35,6 +36,7 @@ fn definition(name: &str, description: &str, schema: Value) -> Definition {
     let mut definition = Definition::new(name, description, schema);
     let reach = Some([].into());
     definition.facets = Facets { mutates: Some(Mutates::None), reach, ..Facets::default() };
+    definition.interrupt = InterruptBehavior::Cancel;
     // Some of them wait for people.
     definition.exec_timeout = Millis::from_secs(3600);
     definition
@@ -55,7 +57,8 @@ pub(crate) fn blocks(first: Option<&str>, blocks: Value) -> Returned {
 }
 
 pub(crate) fn form(message: &str, properties: Value) -> Question {
-    let required: Vec<&String> = properties.as_object().into_iter().flatten().map(|p| p.0).collect();
+    let required: Vec<&String> =
+        properties.as_object().into_iter().flatten().map(|p| p.0).collect();
     let schema = json!({"type": "object", "properties": properties, "required": required});
     Question::form(message, schema)
 }
@@ -66,6 +69,14 @@ pub(crate) async fn ask(
     question: Question,
 ) -> Result<Value, ToolError> {
     context.service::<Questions>()?.ask(context, key, question).await
+}
+
+pub(crate) async fn ask_all<const N: usize>(
+    context: &ToolContext,
+    questions: [(&str, Question); N],
+) -> Result<BTreeMap<String, Value>, ToolError> {
+    let questions = questions.into_iter().map(|(key, question)| (key.to_owned(), question));
+    context.service::<Questions>()?.ask_all(context, questions.collect()).await
 }
 
 /// A field of what a person filled in.

@@ -8,7 +8,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
-pub(crate) async fn serve(listener: TcpListener, service: McpService) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    service: McpService,
+) -> Result<(), Box<dyn Error>> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;

@@ -130,11 +130,15 @@ impl McpServer {
         look: Look,
     ) -> Result<Standing, ErrorData> {
         let questions = &self.0.questions;
-        let mut open = questions.open_here(handle.call);
-        if open.is_empty() && look == Look::Anywhere {
-            let found = questions.open_anywhere(&self.0.haft, &principal.tenant, handle.call).await;
-            open = found.map_err(|error| trouble(&error))?;
-        }
+        let open = match (questions.open_here(handle.call).await, look) {
+            (Some(open), _) => open,
+            (None, Look::Here) => return Ok(Standing::Running),
+            (None, Look::Anywhere) => {
+                let (haft, tenant) = (&self.0.haft, &principal.tenant);
+                let found = questions.open_anywhere(haft, tenant, handle.call).await;
+                found.map_err(|error| trouble(&error))?
+            }
+        };
         if open.is_empty() {
             return Ok(Standing::Running);
         }

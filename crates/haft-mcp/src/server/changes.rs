@@ -60,7 +60,8 @@ impl Audience {
     async fn tell_of_resource(&self, uri: String) {
         match self {
             Self::Peer(peer, subscribed) => {
-                let wanted = subscribed.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
+                let wanted =
+                    subscribed.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
                 if wanted {
                     let param = ResourceUpdatedNotificationParam::new(uri);
                     drop(peer.notify_resource_updated(param).await);

@@ -10,8 +10,8 @@ use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
     CancelledNotificationParam, ContentBlock, CreateTaskResult, ErrorData, GetPromptRequestParams,
-    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InputRequiredResult,
-    InputRequests, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InputRequests,
+    InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams,
     ReadResourceResponse, ReadResourceResult, RequestId, ResourceContents, ServerCapabilities,
     ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
@@ -27,6 +27,7 @@ use super::calls::trouble;
 use super::changes::{self, Audience};
 use super::listing::AWAIT_CALL;
 use super::outcomes;
+use super::request_state;
 use super::serving::{Patience, Served, Serving};
 use super::settings::TaskUse;
 use crate::handle::Handle;
@@ -84,7 +85,9 @@ impl Connection {
         let responses = asked.responses.unwrap_or_default();
         let (handle, serving) = match asked.state {
             Some(state) => {
-                let handle = self.server.known(&caller.principal, &state).await?;
+                let unsound = || ErrorData::invalid_params("`requestState` is not whole", None);
+                let named = request_state::read(&state).ok_or_else(unsound)?;
+                let handle = self.server.known(&caller.principal, named).await?;
                 self.server.require_same(handle, asked.tool).await?;
                 (handle, Serving::resume(&self.server, caller, handle, responses))
             }
@@ -126,7 +129,7 @@ impl Connection {
             Served::Rejected(rejection) => {
                 Err(ErrorData::invalid_params(rejection.message.clone(), None))
             }
-            Served::Input(requests) => Ok(Whole::Input(input(handle, requests))),
+            Served::Input(requests) => Ok(Whole::Input(self.input(handle, requests))),
             Served::Pending(waiting) => {
                 Err(ErrorData::internal_error(self.server.whom(&waiting), None))
             }
@@ -160,7 +163,7 @@ impl Connection {
         match served {
             Served::Done(outcome) => outcomes::result(&outcome).map(Into::into),
             Served::Rejected(rejection) => outcomes::rejection(&rejection).map(Into::into),
-            Served::Input(requests) => Ok(input(handle, requests).into()),
+            Served::Input(requests) => Ok(self.input(handle, requests).into()),
             Served::Task => Ok(CreateTaskResult::new(self.server.new_task(handle)).into()),
             Served::Pending(waiting) => {
                 let text = self.server.whom(&waiting);
@@ -168,6 +171,11 @@ impl Connection {
             }
             Served::Running => Ok(self.pending(handle, "", "the call still runs").into()),
         }
+    }
+
+    fn input(&self, handle: Handle, requests: InputRequests) -> InputRequiredResult {
+        let state = request_state::write(handle, self.server.0.haft.now());
+        InputRequiredResult::new(Some(requests), Some(state))
     }
 
     /// A result that says where the result will be.
@@ -217,10 +225,6 @@ impl Drop for UnderWay<'_> {
         let under_way = &self.connection.under_way;
         under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
-}
-
-fn input(handle: Handle, requests: InputRequests) -> InputRequiredResult {
-    InputRequiredResult::new(Some(requests), Some(handle.to_string()))
 }
 
 fn refused(message: &str) -> CallToolResult {
@@ -359,8 +363,7 @@ impl ServerHandler for Connection {
             return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
         };
         let task_use = self.server.0.settings.tasks.get(tool).copied();
-        let needs_tasks =
-            matches!(task_use, Some(TaskUse::Required | TaskUse::RequiredAfterInput));
+        let needs_tasks = matches!(task_use, Some(TaskUse::Required | TaskUse::RequiredAfterInput));
         if needs_tasks && !caller.knows_tasks {
             return Err(outcomes::tasks_missing());
         }

@@ -8,6 +8,7 @@ mod handler;
 mod http;
 mod listing;
 mod outcomes;
+mod request_state;
 mod serving;
 mod sessions;
 mod settings;

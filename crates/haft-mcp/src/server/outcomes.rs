@@ -7,6 +7,7 @@ use rmcp::model::{
     CallToolResult, ClientCapabilities, ContentBlock, ErrorData, GetPromptResult, PromptMessage,
     ReadResourceResult, ResourceContents, Role,
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::questions::Kind;
@@ -20,11 +21,7 @@ pub(super) fn result(outcome: &Outcome) -> Result<CallToolResult, ErrorData> {
         return Err(ErrorData::internal_error(failure.message.clone(), None));
     }
     let id = ProviderCallId::from(outcome.call);
-    let body = Dialect::Mcp.project_result(outcome, &id, Extension::Omit);
-    let unreadable = |error: serde_json::Error| {
-        ErrorData::internal_error(format!("the result is not one of MCP's: {error}"), None)
-    };
-    serde_json::from_value(body).map_err(unreadable)
+    read(Dialect::Mcp.project_result(outcome, &id, Extension::Omit))
 }
 
 /// Returns what a call that was not taken is answered with.
@@ -57,7 +54,7 @@ pub(super) fn tasks_missing() -> ErrorData {
 pub(super) fn prompt(outcome: &Outcome) -> Result<GetPromptResult, ErrorData> {
     let output = worked(outcome)?;
     if let Some(value) = &output.value {
-        return read(value);
+        return read(value.clone());
     }
     let text = output.first_text().unwrap_or_default();
     Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
@@ -71,7 +68,7 @@ pub(super) fn resource(
 ) -> Result<ReadResourceResult, ErrorData> {
     let output = worked(outcome)?;
     if let Some(value) = &output.value {
-        return read(value);
+        return read(value.clone());
     }
     let text = output.first_text().unwrap_or_default();
     let mut contents = ResourceContents::text(text, uri);
@@ -91,8 +88,11 @@ fn worked(outcome: &Outcome) -> Result<&haft_core::Output, ErrorData> {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, ErrorData> {
-    serde_json::from_value(value.clone()).map_err(|error| {
+fn read<T: DeserializeOwned>(mut body: Value) -> Result<T, ErrorData> {
+    if let Some(body) = body.as_object_mut() {
+        body.insert("resultType".to_owned(), "complete".into());
+    }
+    serde_json::from_value(body).map_err(|error| {
         ErrorData::internal_error(format!("the tool's result is not what MCP has: {error}"), None)
     })
 }

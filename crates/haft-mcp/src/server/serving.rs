@@ -299,12 +299,7 @@ impl<'a> Serving<'a> {
 
 impl McpServer {
     /// Stops a call, if it can still be stopped.
-    pub(super) async fn stop(
-        &self,
-        handle: Handle,
-        principal: &crate::Principal,
-        note: &str,
-    ) {
+    pub(super) async fn stop(&self, handle: Handle, principal: &crate::Principal, note: &str) {
         let (by, note) = (principal.actor.clone(), Some(note.to_owned()));
         let stopped = self.0.haft.cancel(handle.session, handle.call, by, note).await;
         if let Err(error) = stopped
@@ -337,7 +332,10 @@ pub(super) fn requests(asks: &[Ask]) -> Result<InputRequests, ErrorData> {
 fn input_request(ask: &Ask) -> Result<InputRequest, ErrorData> {
     let unsound = |error: serde_json::Error| {
         let key = &ask.key;
-        ErrorData::internal_error(format!("the question `{key}` is not one of MCP's: {error}"), None)
+        ErrorData::internal_error(
+            format!("the question `{key}` is not one of MCP's: {error}"),
+            None,
+        )
     };
     serde_json::from_value(ask.question.request()).map_err(unsound)
 }
