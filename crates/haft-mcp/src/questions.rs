@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft_core::session::{Config, Driver, Refusal};
-use haft_core::tool::{Definition, Executor, Schema};
+use haft_core::tool::{Definition, Executor, Schema, Status};
 use haft_core::{Actor, CallId, CallResult, Failure, Millis, SessionId, ToolName};
 use haft_runtime::{Answer, CallError, Haft, HaftBuilder, InputError, ToolContext, ToolError};
 use haft_store::{Expected, Page, Place, Put, PutError, Tenant, Which};
@@ -133,6 +133,7 @@ fn definition() -> Option<Definition> {
     let (name, schema) = (ToolName::new(TOOL).ok()?, Schema::new(schema).ok()?);
     let mut definition = Definition::new(name, description, schema);
     definition.executor = Executor::Human;
+    definition.status = Status::Unlisted;
     definition.suspend_ttl = TTL;
     Some(definition)
 }

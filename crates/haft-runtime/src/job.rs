@@ -22,6 +22,18 @@ pub(crate) enum JobKey {
     Verify { call: CallId, attempt: u32 },
 }
 
+impl JobKey {
+    /// Returns the call that the job is for.
+    pub(crate) fn call(self) -> Option<CallId> {
+        match self {
+            Self::Model { .. } => None,
+            Self::Preview { call } | Self::Execute { call, .. } | Self::Verify { call, .. } => {
+                Some(call)
+            }
+        }
+    }
+}
+
 /// A job that ended.
 #[derive(Debug)]
 pub(crate) struct Done {

@@ -28,6 +28,7 @@ mod sweeper;
 pub mod testing;
 mod tool;
 mod toolbox;
+mod unwinding;
 
 pub use artifacts::{Artifacts, ArtifactsError, Found, Slice};
 pub use boundary::{Boundary, Observer};

@@ -50,7 +50,8 @@ pub enum Effect {
         /// The state of the world that the approver was shown, to be checked once more.
         fingerprint: Option<Digest>,
     },
-    /// Ask a running attempt to stop, and report when it has, or that it would not.
+    /// Ask whatever is done for a call to stop. A running attempt reports when it has, or that it
+    /// would not; nobody waits for a preview or a verification any more.
     Cancel {
         /// The call.
         call: CallId,

@@ -315,6 +315,8 @@ pub struct Verified {
 pub enum Verification {
     /// It took effect, and this is what it gave.
     Applied(Output),
+    /// It took effect, and what it gave is kept back, for this reason.
+    Withheld(Failure),
     /// It did not take effect.
     Absent,
     /// The hook cannot tell.

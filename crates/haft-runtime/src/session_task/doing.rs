@@ -53,9 +53,7 @@ impl<P: Performer> SessionTask<P> {
             Effect::Execute { call, attempt, fingerprint, .. } => {
                 self.start_for(call, |call| Task::Execute { call, attempt, fingerprint });
             }
-            Effect::Cancel { call, attempt } => {
-                self.stop(|key| *key == JobKey::Execute { call, attempt });
-            }
+            Effect::Cancel { call, .. } => self.stop(|key| key.call() == Some(call)),
             Effect::Verify { call, attempt } => {
                 self.start_for(call, |call| Task::Verify { call, attempt });
             }

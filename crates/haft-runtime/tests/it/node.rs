@@ -39,6 +39,11 @@ impl World {
         self.is_open.store(true, Ordering::SeqCst);
     }
 
+    /// From here on they wait again.
+    pub(crate) fn shut(&self) {
+        self.is_open.store(false, Ordering::SeqCst);
+    }
+
     async fn opened(&self) {
         while !self.is_open.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(2)).await;

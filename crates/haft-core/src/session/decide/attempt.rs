@@ -117,7 +117,7 @@ impl Draft {
             return Err(Refusal::Stale(Stale::OtherAttempt));
         }
         let finding = match &verdict {
-            Verification::Applied(_) => VerifyFinding::Applied,
+            Verification::Applied(_) | Verification::Withheld(_) => VerifyFinding::Applied,
             Verification::Absent => VerifyFinding::Absent,
             Verification::Unknown => VerifyFinding::Unknown,
         };
@@ -125,6 +125,9 @@ impl Draft {
         match verdict {
             Verification::Applied(output) => {
                 self.finish(id, bounded(Returned::from(CallResult::Ok(output))), None)
+            }
+            Verification::Withheld(failure) => {
+                self.finish(id, bounded(Returned::from(CallResult::Err(failure))), None)
             }
             Verification::Absent => Ok(()),
             Verification::Unknown => {

@@ -96,8 +96,13 @@ impl Draft {
             Phase::Waiting(suspension) if suspension.kind == SuspensionKind::Settlement => {
                 self.fail(id, not_known("it was stopped before anyone settled it"))
             }
-            Phase::Verifying { .. } => {
+            Phase::Verifying { attempt, .. } => {
+                self.effects.push(Effect::Cancel { call: id, attempt: *attempt });
                 self.fail(id, not_known("it was stopped before that was found out"))
+            }
+            Phase::Previewing { .. } => {
+                self.effects.push(Effect::Cancel { call: id, attempt: call.attempts });
+                self.fail(id, Failure::new(ErrorClass::Cancelled, message))
             }
             Phase::Ready { cause: StartCause::Retry | StartCause::Recovery, .. }
                 if call.contract.mutates != Mutates::None =>
@@ -105,7 +110,6 @@ impl Draft {
                 self.fail(id, not_known("an earlier attempt may have; it was not tried again"))
             }
             Phase::Proposed
-            | Phase::Previewing { .. }
             | Phase::Waiting(_)
             | Phase::Ready { .. }
             | Phase::AtProvider { .. } => {

@@ -1,7 +1,7 @@
 //! The server that the official conformance suite tests: its fixture's tools, prompts and
 //! resources, all of them Haft tools behind Haft's lifecycle, permissions and store.
 //!
-//! `cargo run -p haft-mcp --example conformance_server -- DIRECTORY PORT`
+//! `cargo run -p haft-mcp --bin haft-mcp-conformance -- DIRECTORY PORT`
 #![expect(clippy::print_stdout, reason = "it says where it listens")]
 
 mod content;
@@ -22,7 +22,7 @@ use haft_store::{Store, Tenant};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(directory), Some(port)) = (args.next(), args.next()) else {
-        return Err("usage: conformance_server DIRECTORY PORT".into());
+        return Err("usage: haft-mcp-conformance DIRECTORY PORT".into());
     };
     let questions = Questions::new();
     let haft = node(&questions).start(Store::open_sqlite(Path::new(&directory))?)?;
