@@ -86,7 +86,7 @@ fn forms() -> Vec<Arc<dyn Tool>> {
                 "verified": {"type": "boolean", "description": "Whether user is verified", "default": true},
             });
             let schema = json!({"type": "object", "properties": fields});
-            let question = Question::form("Please provide values (all have defaults)", schema);
+            let question = Question::form("Please provide values (all have defaults)", &schema);
             answered(&context, question, "Elicitation completed").await
         }),
         plain("test_elicitation_sep1330_enums", "Asks for choices", |context| async move {
@@ -99,7 +99,7 @@ fn forms() -> Vec<Arc<dyn Tool>> {
                 "titledMulti": {"type": "array", "items": {"anyOf": titled("Choice")}},
             });
             let schema = json!({"type": "object", "properties": fields});
-            let question = Question::form("Test enum schema improvements", schema);
+            let question = Question::form("Test enum schema improvements", &schema);
             answered(&context, question, "Enum elicitation completed").await
         }),
     ]

@@ -17,7 +17,7 @@ where
     F: Fn(ToolArguments, ToolContext) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Returned, ToolError>> + Send + 'static,
 {
-    Arc::new(FunctionTool::new(definition(name, description, schema), run))
+    Arc::new(FunctionTool::new(definition(name, description, &schema), run))
 }
 
 /// A tool without arguments.
@@ -30,9 +30,9 @@ where
     tool(name, description, schema, move |_, context| run(context))
 }
 
-fn definition(name: &str, description: &str, schema: Value) -> Definition {
+fn definition(name: &str, description: &str, schema: &Value) -> Definition {
     let name = ToolName::new(name).unwrap_or_else(|error| panic!("{error}"));
-    let schema = Schema::from_value(&schema).unwrap_or_else(|error| panic!("{error}"));
+    let schema = Schema::from_value(schema).unwrap_or_else(|error| panic!("{error}"));
     let mut definition = Definition::new(name, description, schema);
     let reach = Some([].into());
     definition.facets = Facets { mutates: Some(Mutates::None), reach, ..Facets::default() };
@@ -60,7 +60,7 @@ pub(crate) fn form(message: &str, properties: Value) -> Question {
     let required: Vec<&String> =
         properties.as_object().into_iter().flatten().map(|p| p.0).collect();
     let schema = json!({"type": "object", "properties": properties, "required": required});
-    Question::form(message, schema)
+    Question::form(message, &schema)
 }
 
 pub(crate) async fn ask(

@@ -3,6 +3,7 @@
 //!
 //! `cargo run -p haft-mcp --bin haft-mcp-conformance -- DIRECTORY PORT`
 #![expect(clippy::print_stdout, reason = "it says where it listens")]
+#![expect(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
 mod content;
 mod inputs;

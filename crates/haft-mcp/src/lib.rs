@@ -16,7 +16,8 @@ mod server;
 
 pub use handle::{Handle, HandleError};
 pub use principal::Principal;
-pub use questions::{Kind, Question, Questions, install};
+pub use questions::{Attached, Kind, Question, Questions, install};
 pub use server::{
-    Consent, HttpDoor, McpServer, McpService, ResourceSource, ServeError, ServerSettings, TaskUse,
+    Consent, HttpDoor, McpServer, McpService, ResourceSource, ServeError, ServerSettings,
+    SessionUse, TaskUse,
 };

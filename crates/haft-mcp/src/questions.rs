@@ -6,7 +6,7 @@
 //! answer if there is one, under the same key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_core::session::{Config, Driver, Refusal};
@@ -16,6 +16,7 @@ use haft_runtime::{Answer, CallError, Haft, HaftBuilder, InputError, ToolContext
 use haft_store::{Expected, Page, Place, Put, PutError, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::task::JoinHandle;
 
 use crate::handle::Handle;
 use crate::hub::{Hub, Told};
@@ -66,7 +67,7 @@ pub struct Question {
 
 impl Question {
     /// Asks the person to fill in a form.
-    pub fn form(message: &str, schema: Value) -> Self {
+    pub fn form(message: &str, schema: &Value) -> Self {
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
         Self { kind: Kind::Elicitation, params: params.as_object().cloned().unwrap_or_default() }
     }
@@ -96,12 +97,19 @@ pub struct Questions(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    haft: OnceLock<Haft>,
+    node: Mutex<Option<Node>>,
     hub: Hub,
     /// What calls that run in this process wait for.
     open: Mutex<HashMap<CallId, OpenHere>>,
     /// What the callers of calls can be asked; ids are ordered by time, so the oldest is first.
     callers: Mutex<BTreeMap<CallId, Caller>>,
+}
+
+/// The node whose tools ask.
+struct Node {
+    haft: Haft,
+    listener: JoinHandle<()>,
+    n_attached: usize,
 }
 
 /// What a call that runs in this process waits for.
@@ -144,16 +152,21 @@ impl Questions {
         Self::default()
     }
 
-    /// Gives the node whose tools ask. Only the first one counts.
+    /// Gives the node whose tools ask, for as long as what is returned lives: the node holds its
+    /// tools' services, and would hold itself through this one. Only the first node counts.
     ///
     /// # Panics
     ///
     /// Outside a Tokio runtime.
-    pub fn attach(&self, haft: &Haft) {
-        self.0.haft.get_or_init(|| {
-            tokio::spawn(self.0.hub.clone().listen(haft.live().subscribe()));
-            haft.clone()
+    #[must_use]
+    pub fn attach(&self, haft: &Haft) -> Attached {
+        let mut node = lock(&self.0.node);
+        let node = node.get_or_insert_with(|| {
+            let listener = tokio::spawn(self.0.hub.clone().listen(haft.live().subscribe()));
+            Node { haft: haft.clone(), listener, n_attached: 0 }
         });
+        node.n_attached += 1;
+        Attached(self.clone())
     }
 
     /// Returns whether the caller of a running call can be asked for something. A person can
@@ -190,7 +203,7 @@ impl Questions {
         context: &ToolContext,
         questions: BTreeMap<String, Question>,
     ) -> Result<BTreeMap<String, Value>, ToolError> {
-        let haft = self.haft()?;
+        let haft = &self.haft()?;
         let mut open = self.open(context.call());
         let mut all = BTreeMap::new();
         for (key, question) in questions {
@@ -297,9 +310,9 @@ impl Questions {
         }
     }
 
-    fn haft(&self) -> Result<&Haft, ToolError> {
-        let unattached = || ToolError::internal("no node was attached to the questions");
-        self.0.haft.get().ok_or_else(unattached)
+    fn haft(&self) -> Result<Haft, ToolError> {
+        let unattached = || ToolError::internal("no node is attached to the questions");
+        lock(&self.0.node).as_ref().map(|node| node.haft.clone()).ok_or_else(unattached)
     }
 
     pub(crate) fn hub(&self) -> &Hub {
@@ -334,7 +347,7 @@ impl Questions {
     }
 
     async fn waits(&self, asked: &Asked) -> bool {
-        let Some(haft) = self.0.haft.get() else { return false };
+        let Ok(haft) = self.haft() else { return false };
         matches!(haft.answer(asked.session, asked.call).await, Ok(Some(Answer::Waiting(_))))
     }
 
@@ -366,6 +379,23 @@ impl Questions {
     fn open(&self, call: CallId) -> Open<'_> {
         lock(&self.0.open).entry(call).or_default().n_asking += 1;
         Open { questions: self, call, keys: Vec::new() }
+    }
+}
+
+/// Keeps a node attached to its questions.
+#[derive(Debug)]
+pub struct Attached(Questions);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let mut node = lock(&self.0.0.node);
+        if let Some(attached) = node.as_mut() {
+            attached.n_attached -= 1;
+            if attached.n_attached == 0 {
+                attached.listener.abort();
+                *node = None;
+            }
+        }
     }
 }
 

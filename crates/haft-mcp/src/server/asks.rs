@@ -68,7 +68,7 @@ impl Ask {
             },
             "required": ["approve"],
         });
-        Self::of_wait(waiting, "approval", Question::form(&message, schema), Meaning::Approval)
+        Self::of_wait(waiting, "approval", Question::form(&message, &schema), Meaning::Approval)
     }
 
     pub(super) fn of_elicitation(waiting: &Waiting, output: Option<&Schema>) -> Self {
@@ -91,7 +91,7 @@ impl Ask {
                 (schema, Meaning::ResultField)
             }
         };
-        Self::of_wait(waiting, "answer", Question::form(&message, schema), meaning)
+        Self::of_wait(waiting, "answer", Question::form(&message, &schema), meaning)
     }
 
     fn of_wait(waiting: &Waiting, name: &str, question: Question, meaning: Meaning) -> Self {

@@ -21,13 +21,13 @@ use rmcp::ServiceExt;
 use tokio::sync::broadcast;
 
 use crate::principal::Principal;
-use crate::questions::Questions;
+use crate::questions::{Attached, Questions};
 use handler::Connection;
 use listing::Listing;
 use sessions::Sessions;
 
 pub use http::{HttpDoor, McpService};
-pub use settings::{Consent, ResourceSource, ServerSettings, TaskUse};
+pub use settings::{Consent, ResourceSource, ServerSettings, SessionUse, TaskUse};
 
 /// A node's tools for MCP clients; a clone shares it.
 #[derive(Clone)]
@@ -40,6 +40,7 @@ struct Shared {
     sessions: Sessions,
     listing: Listing,
     resource_changes: broadcast::Sender<String>,
+    _attached: Attached,
 }
 
 /// How many changes of resources a slow client may miss.
@@ -64,10 +65,18 @@ impl McpServer {
     ///
     /// Outside a Tokio runtime.
     pub fn new(haft: Haft, questions: Questions, settings: ServerSettings) -> Self {
-        questions.attach(&haft);
-        let (sessions, listing) = (Sessions::default(), Listing::default());
+        let attached = questions.attach(&haft);
+        let (sessions, listing) = (Sessions::new(settings.sessions), Listing::default());
         let (resource_changes, _) = broadcast::channel(RESOURCE_CHANGES_MAX);
-        let shared = Shared { haft, questions, settings, sessions, listing, resource_changes };
+        let shared = Shared {
+            haft,
+            questions,
+            settings,
+            sessions,
+            listing,
+            resource_changes,
+            _attached: attached,
+        };
         Self(Arc::new(shared))
     }
 

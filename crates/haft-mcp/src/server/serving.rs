@@ -182,7 +182,7 @@ impl<'a> Serving<'a> {
         open.retain(|ask| self.caller.can.contains(&ask.question.kind));
         if open.is_empty() {
             // Nothing that this client can be asked: what waits is told by the store.
-            return Ok(self.unasked().await?);
+            return self.unasked().await;
         }
         match self.caller.era {
             Era::Modern => Ok(Some(Served::Input(requests(&open)?))),
@@ -230,7 +230,7 @@ impl<'a> Serving<'a> {
             };
             if taken == Taken::No {
                 // The client did not answer what it said it can: others still may.
-                return Ok(self.unasked().await?);
+                return self.unasked().await;
             }
         }
         Ok(None)

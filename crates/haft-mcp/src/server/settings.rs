@@ -15,6 +15,8 @@ pub struct ServerSettings {
     pub instructions: Option<String>,
     /// The terms of the sessions in which calls are made: which tools, how much is asked.
     pub config: Config,
+    /// Which sessions those are.
+    pub sessions: SessionUse,
     /// What it means when the calling client answers for its user.
     pub consent: Consent,
     /// How long a request is held while its call waits for someone whom the client cannot ask.
@@ -38,6 +40,7 @@ impl Default for ServerSettings {
             name: "haft".to_owned(),
             instructions: None,
             config: Config { driver: Driver::Caller, ..Config::default() },
+            sessions: SessionUse::Many,
             consent: Consent::IsNoApproval,
             patience: Duration::from_secs(20),
             task_after: Duration::from_millis(500),
@@ -47,6 +50,17 @@ impl Default for ServerSettings {
             resources: Vec::new(),
         }
     }
+}
+
+/// In which sessions a principal's calls are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionUse {
+    /// Each in one that serves no other call meanwhile: calls do not wait for each other.
+    #[default]
+    Many,
+    /// All in one, as long as the process lives: what tools keep for a session, such as a shell,
+    /// is there for the next call.
+    One,
 }
 
 /// What the answer of the calling client to a question for approval is worth. It is the word of

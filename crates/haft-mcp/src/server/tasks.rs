@@ -33,7 +33,7 @@ impl McpServer {
         let handle = self.known(principal, id).await?;
         let stored = self.0.haft.store().call(handle.session, handle.call).await;
         let updated = stored.map_err(|error| trouble(&error))?.map(|call| call.updated_at);
-        let updated = updated.unwrap_or(handle.made_at()).to_string();
+        let updated = updated.unwrap_or_else(|| handle.made_at()).to_string();
         let made = handle.made_at().to_string();
         let mut task = Task::new(handle.to_string(), TaskStatus::Working, made, updated)
             .with_poll_interval_ms(POLL_MS);
