@@ -61,7 +61,7 @@ fn node(questions: &Questions, paid: &Arc<AtomicU32>) -> HaftBuilder {
     haft_mcp::install(Haft::builder(), questions).tool(pays(paid)).declare(asks())
 }
 
-fn principal(name: &str) -> Principal {
+pub(crate) fn principal(name: &str) -> Principal {
     let actor = Actor::user(ActorId::new(name).unwrap());
     Principal { actor, tenant: Tenant::new("test").unwrap() }
 }
@@ -72,7 +72,7 @@ fn settings(consent: Consent) -> ServerSettings {
 }
 
 /// A client over a pair of streams, as over stdio.
-struct Client {
+pub(crate) struct Client {
     from: BufReader<ReadHalf<DuplexStream>>,
     to: WriteHalf<DuplexStream>,
     meta: Value,
@@ -82,7 +82,7 @@ struct Client {
 }
 
 impl Client {
-    fn connect(server: &McpServer, principal: Principal, capabilities: Value) -> Self {
+    pub(crate) fn connect(server: &McpServer, principal: Principal, capabilities: Value) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let server = server.clone();
         tokio::spawn(async move { server.serve(tokio::io::split(theirs), principal).await.ok() });
@@ -135,14 +135,14 @@ impl Client {
         }
     }
 
-    async fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         let answer = self.answer(id).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
     }
 
-    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 }

@@ -9,5 +9,6 @@ mod conformance;
 mod fixture;
 mod gated;
 mod killed;
+mod mounts;
 mod peers;
 mod wire;

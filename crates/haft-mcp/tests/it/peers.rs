@@ -5,7 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The packages, with their versions: what they are is part of what is tested.
-const NPM: &[&str] = &["node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12"];
+const NPM: &[&str] = &[
+    "node@22.23.3",
+    "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem",
+    "@modelcontextprotocol/server-memory",
+    "@modelcontextprotocol/client@2.4.0",
+    "@modelcontextprotocol/sdk@1.32.2",
+];
 
 /// Returns whether tests that need more than the toolchain are left out.
 pub(crate) fn left_out(what: &str) -> bool {
