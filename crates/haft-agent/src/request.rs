@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use haft_core::ToolName;
+use haft_core::session::Toolset;
 use haft_core::tool::Executor;
 use haft_runtime::registry::{Advertised, Registered};
 use haft_wire::Extension;
 use serde_json::{Map, Value, json};
 
-use crate::model::ModelConfig;
+use crate::directive;
+use crate::model::{ModelConfig, Proactive};
 use crate::provider::Api;
 use crate::text_calls::{self, Envelope};
 use crate::transcript::{Names, Rendered, Transcript, render};
@@ -44,6 +46,7 @@ impl Offer {
     pub(crate) fn new(
         api: Api,
         advertised: &Advertised,
+        toolset: &Toolset,
         provider_tools: &BTreeMap<ToolName, Value>,
     ) -> Self {
         let mut offer = Self::default();
@@ -54,7 +57,7 @@ impl Offer {
                 }
                 continue;
             }
-            offer.add(api, tool);
+            offer.add(api, tool, toolset);
         }
         offer
     }
@@ -65,14 +68,18 @@ impl Offer {
         self.definitions.push(body.clone());
     }
 
-    fn add(&mut self, api: Api, tool: &Registered) {
-        let body = match api.dialect().project_definition(tool.spec(), Extension::Omit) {
+    fn add(&mut self, api: Api, tool: &Registered, toolset: &Toolset) {
+        let mut body = match api.dialect().project_definition(tool.spec(), Extension::Omit) {
             Ok(body) => body,
             Err(error) => {
                 tracing::warn!(tool = %tool.name(), %error, "a tool cannot be offered");
                 return;
             }
         };
+        let called = toolset.called(tool.name().as_str());
+        if called != tool.name().as_str() {
+            call_it(&mut body, called);
+        }
         let inner = body.get("function").unwrap_or(&body);
         let wire =
             inner.get("name").and_then(Value::as_str).unwrap_or_else(|| tool.name().as_str());
@@ -80,6 +87,17 @@ impl Offer {
         self.names.add(tool.name(), wire);
         self.ours.push((wire.to_owned(), schema.cloned().unwrap_or_else(|| json!({}))));
         self.definitions.push(body);
+    }
+}
+
+/// Puts what the session calls a tool in the place of its name.
+fn call_it(body: &mut Value, called: &str) {
+    let inner = match body.get("function") {
+        Some(_) => body.get_mut("function"),
+        None => Some(body),
+    };
+    if let Some(inner) = inner.and_then(Value::as_object_mut) {
+        inner.insert("name".to_owned(), called.into());
     }
 }
 
@@ -93,17 +111,23 @@ pub(crate) fn envelope(config: &ModelConfig) -> Option<Envelope> {
 }
 
 /// Writes the body of a request.
-pub(crate) fn body(config: &ModelConfig, transcript: &Transcript, offer: &Offer) -> Value {
+pub(crate) fn body(
+    config: &ModelConfig,
+    told: Option<&str>,
+    transcript: &Transcript,
+    offer: &Offer,
+) -> Value {
     let api = config.provider.api;
-    let mut instructions = config.instructions.clone().unwrap_or_default();
+    let mut instructions = told.or(config.instructions.as_deref()).unwrap_or_default().to_owned();
+    if config.proactive == Proactive::Directed {
+        add_paragraph(&mut instructions, directive::INSTRUCTIONS);
+    }
     let envelope = envelope(config);
     let rendered = match envelope {
         None => render(transcript, api, &offer.names),
         Some(envelope) => {
-            if !instructions.is_empty() {
-                instructions.push_str("\n\n");
-            }
-            instructions.push_str(&text_calls::instructions(envelope, &offer.definitions));
+            let how = text_calls::instructions(envelope, &offer.definitions);
+            add_paragraph(&mut instructions, &how);
             render(&text_calls::flattened(transcript, envelope), api, &offer.names)
         }
     };
@@ -114,6 +138,7 @@ pub(crate) fn body(config: &ModelConfig, transcript: &Transcript, offer: &Offer)
     };
     body.insert("model".to_owned(), config.model.clone().into());
     body.insert("stream".to_owned(), true.into());
+    body.extend(config.extra.clone());
     match envelope {
         None if !offer.definitions.is_empty() => {
             body.insert("tools".to_owned(), offer.definitions.clone().into());
@@ -126,6 +151,27 @@ pub(crate) fn body(config: &ModelConfig, transcript: &Transcript, offer: &Offer)
         }
         None | Some(Envelope::Tags) => {}
     }
+    Value::Object(body)
+}
+
+fn add_paragraph(text: &mut String, more: &str) {
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(more);
+}
+
+/// Writes the body of a request for plain text, without tools.
+pub(crate) fn plain_body(config: &ModelConfig, instructions: &str, shown: &Transcript) -> Value {
+    let api = config.provider.api;
+    let rendered = render(shown, api, &Names::default());
+    let mut body = match api {
+        Api::AnthropicMessages => messages_body(config, instructions, rendered),
+        Api::OpenAiChat => chat_body(config, instructions, rendered),
+        Api::OpenAiResponses => responses_body(config, instructions, rendered),
+    };
+    body.insert("model".to_owned(), config.model.clone().into());
+    body.insert("stream".to_owned(), true.into());
     Value::Object(body)
 }
 

@@ -9,6 +9,7 @@ mod bench;
 mod hands;
 mod mcp;
 mod place;
+mod serve;
 mod torture;
 
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Command {
     Bench(bench::Command),
     /// Serves the managed tools to an MCP client over stdin and stdout.
     Mcp(mcp::Args),
+    /// Serves Haft over HTTP.
+    Serve(serve::Args),
     /// Kills a real process again and again while it works, and counts what happened.
     Torture(torture::Args),
     /// One of two processes that approve the same call at the same moment.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),
         Command::Mcp(args) => mcp::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Torture(args) => torture::run(&args),
         Command::TortureDuel(args) => torture::duel(&args),
         Command::TortureLife(args) => torture::live(&args),

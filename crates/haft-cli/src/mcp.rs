@@ -1,8 +1,6 @@
 //! `haft mcp`: the managed tools for one MCP client, over stdin and stdout.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use anyhow::Context as _;
 use haft_core::session::{Config, Driver, Limits};
 use haft_core::{Actor, ActorId};
 use haft_mcp::{Consent, McpServer, Principal, Questions, ServerSettings, SessionUse};
-use haft_runtime::{Haft, SealingKey};
+use haft_runtime::Haft;
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::{Access, Mounts, Root};
 use haft_sandbox::virtual_path::VirtualPath;
@@ -19,6 +17,7 @@ use haft_tools::{Hands, HandsSettings, Workspace};
 
 use crate::Verdict;
 use crate::place::Place;
+use crate::serve::sealing_key;
 
 /// How long what runs may go on after the client has hung up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -95,21 +94,4 @@ fn workspace(root: &Path) -> anyhow::Result<Workspace> {
     let home = VirtualPath::parse("/workspace", &VirtualPath::top())?;
     let root = Root { at: home.clone(), host, access: Access::ReadWrite };
     Ok(Workspace::new(Mounts::open([root])?, home))
-}
-
-/// Reads the key under which secrets are kept, or makes one that only this user can read.
-fn sealing_key(path: &Path) -> anyhow::Result<SealingKey> {
-    let at = || format!("the sealing key `{}`", path.display());
-    if let Ok(kept) = fs::read(path) {
-        let kept = <[u8; 32]>::try_from(kept);
-        let key = kept.map_err(|_| anyhow::anyhow!("{} is not 32 bytes long", at()))?;
-        return Ok(SealingKey::new(key));
-    }
-    let mut key = [0u8; 32];
-    getrandom::fill(&mut key)?;
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(at)?;
-    file.write_all(&key)?;
-    file.sync_all()?;
-    Ok(SealingKey::new(key))
 }

@@ -77,7 +77,7 @@ impl Hub {
                 Ok(Live::Progress { call, progress, .. }) => {
                     self.tell(call, || Told::Progress(progress.clone()));
                 }
-                Ok(Live::Step { .. }) => {}
+                Ok(Live::Step { .. } | Live::Text { .. }) => {}
                 Err(RecvError::Lagged(_)) => self.all_moved(),
                 Err(RecvError::Closed) => return,
             }

@@ -5,17 +5,20 @@
 //! of the wire API.
 
 mod catalogue;
+mod context_pressure;
 mod hands;
 mod preflight;
 mod tools;
 
 pub use catalogue::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name, catalogue};
-pub use hands::{Classifier, Hands, HandsSettings, Workspace};
+pub use context_pressure::{ContextUse, ContextWatch};
+pub use hands::{Classifier, Hands, HandsSettings, Vault, Workspace};
 pub use preflight::{Alternative, read_only_alternative};
 
 use haft_runtime::HaftBuilder;
 
 /// Gives a node the managed tools, and the hands they work with.
 pub fn install(builder: HaftBuilder, hands: Hands) -> HaftBuilder {
+    hands.show(builder.registry());
     tools::all().into_iter().fold(builder.service(hands), HaftBuilder::tool)
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed step fails the test")]
 
+mod agents;
+mod context;
 mod exchange;
 mod fake;
 mod pairing;

@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::state::State;
 use crate::digest::Digest;
-use crate::id::CallId;
+use crate::id::{CallId, SessionId};
 use crate::time::Timestamp;
 
 /// What comes of an input.
@@ -64,6 +64,22 @@ pub enum Effect {
         call: CallId,
         /// The attempt.
         attempt: u32,
+    },
+    /// Open the child that does a call's work, unless it exists.
+    OpenChild {
+        /// The call.
+        call: CallId,
+    },
+    /// Stop a child that nobody waits for, and report [`super::ChildStopped`].
+    StopChild {
+        /// The child.
+        child: SessionId,
+    },
+    /// Tell the parent what came of the run that a turn ended, and report
+    /// [`super::ParentTold`].
+    TellParent {
+        /// The turn.
+        turn: u32,
     },
     /// Come back with [`super::RetryDue`] at the time; the store keeps the timer too.
     ScheduleRetry {

@@ -253,6 +253,7 @@ fn an_answer_whose_only_call_the_provider_already_ran_is_the_last_word() {
         calls: vec![call],
         provider_results: vec![ProviderResult { provider_id, result: ok("rain"), meta: None }],
         narrowed: vec![],
+        details: AnswerDetails::default(),
     };
     world.effects.clear();
     world.input(Input::ModelAnswered(answer)).unwrap();
@@ -273,6 +274,7 @@ fn a_bystander_cannot_declare_the_owner_dead() {
         calls: vec![],
         provider_results: vec![],
         narrowed: vec![],
+        details: AnswerDetails::default(),
     };
     let answered = world.input_elsewhere(Input::ModelAnswered(answer));
     assert_eq!(answered, Err(Refusal::NeedsOwner));
@@ -546,12 +548,13 @@ fn evolve_refuses_a_log_with_the_last_turn_number() {
         session: SessionId::from_bits(1),
         config: Arc::new(Config::default()),
         by: ann(),
+        parent: None,
     };
     let state = evolve(State::Unopened, Timestamp::from_ms(0), &opened).unwrap();
     let mut v: Value = serde_json::to_value(&state).unwrap();
     v["open"]["turn"] = json!(u32::MAX);
     let state: State = serde_json::from_value(v).unwrap();
-    let next = Event::TurnStarted { turn: 1, messages: vec![] };
+    let next = Event::TurnStarted { turn: 1, messages: vec![], wakes: vec![] };
     assert!(evolve(state, Timestamp::from_ms(0), &next).is_err());
 }
 
@@ -562,6 +565,7 @@ fn a_log_of_another_session_is_not_folded() {
         session: SessionId::from_bits(1),
         config: Arc::new(Config::default()),
         by: ann(),
+        parent: None,
     };
     let a = head.append(SessionId::from_bits(2), Timestamp::from_ms(0), &opened).unwrap();
     let b = head

@@ -232,7 +232,6 @@ impl Call {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "an operator mounts it, and it runs as they say")]
 fn command(
     program: &str,
     args: &[String],

@@ -203,6 +203,6 @@ pub(super) fn is_for_caller(kind: SuspensionKind, consent: super::Consent) -> bo
     match kind {
         SuspensionKind::Approval => consent == super::Consent::Approves,
         SuspensionKind::Elicitation => true,
-        SuspensionKind::ClientExec | SuspensionKind::Settlement => false,
+        SuspensionKind::ClientExec | SuspensionKind::Settlement | SuspensionKind::Child => false,
     }
 }

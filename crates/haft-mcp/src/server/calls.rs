@@ -153,6 +153,7 @@ impl McpServer {
             SuspensionKind::Approval => format!("`{tool}` waits for approval"),
             SuspensionKind::Elicitation => format!("`{tool}` waits for a person's answer"),
             SuspensionKind::ClientExec => format!("`{tool}` waits for its client to run it"),
+            SuspensionKind::Child => format!("`{tool}` waits for a session of its own"),
             SuspensionKind::Settlement => format!(
                 "`{tool}` was interrupted, it is not known whether it took effect, and it waits \
                  for a person to say so"

@@ -24,11 +24,11 @@ use crate::principal::Principal;
 #[derive(Debug, Clone)]
 pub struct HttpDoor {
     /// The `Host`s that requests may name; without a port, any port. Anything else may be a
-    /// website that had its name point here.
-    pub hosts: Vec<String>,
+    /// website that had its name point here. `None` where whatever stands before has checked it.
+    pub hosts: Option<Vec<String>>,
     /// The `Origin`s that browsers may come from, as `scheme://host:port`. Requests of programs
-    /// that are no browsers have none.
-    pub origins: Vec<String>,
+    /// that are no browsers have none. `None` where whatever stands before has checked it.
+    pub origins: Option<Vec<String>>,
     /// Who is meant by a request that nobody has authenticated. `None` refuses it.
     pub anonymous: Option<Principal>,
     /// Where a client finds out how to authorize itself: the protected resource's metadata.
@@ -41,6 +41,7 @@ impl HttpDoor {
     pub fn local() -> Self {
         let hosts = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).to_vec();
         let origins = hosts.iter().map(|host| format!("http://{host}:*")).collect();
+        let (hosts, origins) = (Some(hosts), Some(origins));
         Self { hosts, origins, anonymous: None, resource_metadata: None }
     }
 }
@@ -58,11 +59,15 @@ pub struct McpService {
 
 impl McpService {
     pub(super) fn new(server: &McpServer, door: HttpDoor) -> Self {
-        let config = StreamableHttpServerConfig::default()
-            .with_json_response(true)
-            .with_allowed_hosts(door.hosts)
-            .with_allowed_origins(door.origins)
-            .enforce_origin_validation();
+        let config = StreamableHttpServerConfig::default().with_json_response(true);
+        let config = match door.hosts {
+            Some(hosts) => config.with_allowed_hosts(hosts),
+            None => config.disable_allowed_hosts(),
+        };
+        let config = match door.origins {
+            Some(origins) => config.with_allowed_origins(origins).enforce_origin_validation(),
+            None => config.disable_allowed_origins(),
+        };
         let server = server.clone();
         let connect = move || Ok(Connection::new(server.clone(), None));
         let sessions = Arc::new(LocalSessionManager::default());

@@ -4,6 +4,7 @@ mod builder;
 mod calling;
 mod direct;
 mod error;
+mod looping;
 mod resolving;
 mod undoing;
 

@@ -141,7 +141,7 @@ impl Haft {
             Phase::Waiting(suspension) => Some(suspension.round),
             _ => None,
         });
-        let registered = match (self.registered(waiting), needs_no_tool(&response)) {
+        let registered = match (self.registered(open, waiting), needs_no_tool(&response)) {
             (Ok(registered), _) => registered,
             (Err(_), Some(resolution)) => {
                 let policy = PolicyFacts::default();
@@ -194,9 +194,9 @@ impl Haft {
         Err(InputError::Refused(Refusal::Stale(stale)).into())
     }
 
-    fn registered(&self, call: &Call) -> Result<Arc<Registered>, ResolveError> {
+    fn registered(&self, open: &Open, call: &Call) -> Result<Arc<Registered>, ResolveError> {
         let tool = &call.contract.tool;
-        let found = self.registry().get(tool.as_str());
+        let found = self.toolbox.tool(&open.config.toolset, tool.as_str());
         found.ok_or_else(|| ResolveError::ToolGone { tool: tool.clone() })
     }
 

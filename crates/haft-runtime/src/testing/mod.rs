@@ -63,6 +63,11 @@ impl TestPlace {
         Arc::new(Self { directory, clock: ManualClock::at(START) })
     }
 
+    /// The place that another process has in a directory. Its clock starts anew.
+    pub fn at(directory: impl Into<PathBuf>) -> Arc<Self> {
+        Arc::new(Self { directory: directory.into(), clock: ManualClock::at(START) })
+    }
+
     /// Lives one life of a process here: when `live` returns, everything in it stops at once, as
     /// if it had been killed. What it owned stays its own until its lease has run out by the
     /// place's clock: move that on before the next life.

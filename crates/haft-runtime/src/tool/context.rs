@@ -145,6 +145,11 @@ impl ToolContext {
         self.surroundings.live.send(Live::Progress { session, call, progress });
     }
 
+    /// Masks the secrets in a text that a tool keeps itself.
+    pub fn masked(&self, text: &str) -> String {
+        self.surroundings.redactor.text(&self.redactor.text(text)).into_owned()
+    }
+
     /// Returns what the application hands to its tools.
     pub fn services(&self) -> &Services {
         &self.surroundings.services

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use haft_core::session::{AttemptReport, Call, Preview, Returned, Verification};
+use haft_core::session::{AttemptReport, Call, Delegation, Preview, Returned, Verification};
 use haft_core::tool::{Injected, InjectedKind};
-use haft_core::{Actor, CallResult, Digest, ErrorClass, Failure};
+use haft_core::{Actor, CallResult, Digest, ErrorClass, Failure, MessageId, SessionId};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -13,9 +13,10 @@ use super::intake::Origin;
 use super::middleware::{Invocation, Next};
 use super::policy::{self, Wish};
 use super::{Toolbox, references};
+use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::registry::Registered;
-use crate::tool::{Scope, Tool, ToolArguments, ToolContext, ToolError};
+use crate::tool::{Delegated, Scope, Tool, ToolArguments, ToolContext, ToolError};
 
 /// One attempt at a call.
 pub(crate) struct Run {
@@ -55,6 +56,9 @@ impl Toolbox {
                 return AttemptReport::WorldMoved { preview };
             }
         }
+        if let Some(given) = prepared.code.delegates(&prepared.arguments) {
+            return self.delegation(given);
+        }
         AttemptReport::Returned(self.run(run, prepared).await)
     }
 
@@ -63,6 +67,22 @@ impl Toolbox {
     async fn no_longer_met(&self, wish: Wish<'_>) -> Option<Failure> {
         let why = policy::unmet(&self.policies, wish).await?;
         Some(Failure::new(ErrorClass::Gate, self.surroundings.redactor.text(&why)))
+    }
+
+    /// Gives a call's work to a child that does not exist yet.
+    fn delegation(&self, given: Delegated) -> AttemptReport {
+        let now = self.clock.now();
+        let (Ok(child), Ok(message)) = (fresh_bits(now), fresh_bits(now)) else {
+            let error = ToolError::internal("the system gives no randomness for ids");
+            return AttemptReport::Returned(error.into_returned());
+        };
+        let Delegated { config, task } = given;
+        AttemptReport::Delegated(Box::new(Delegation {
+            child: SessionId::from_bits(child),
+            message: MessageId::from_bits(message),
+            config,
+            task,
+        }))
     }
 
     /// Runs a call that is ready, down to what the model reads.

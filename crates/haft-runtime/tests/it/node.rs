@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_core::session::{
-    AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy, Event, Input,
-    ModelAnswered, PolicyFacts, Preview, Previewed, Proposal, Resolution, Resolved, Returned,
-    SoundCall, Verification, Verified,
+    AnswerDetails, AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy,
+    Event, Input, ModelAnswered, PolicyFacts, Preview, Previewed, Proposal, Resolution, Resolved,
+    Returned, SoundCall, Verification, Verified,
 };
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
@@ -76,6 +76,7 @@ impl Performer for Hands {
                     calls: vec![proposal(CallId::from_bits(bits), &charge())],
                     provider_results: vec![],
                     narrowed: vec![],
+                    details: AnswerDetails::default(),
                 })
             }
             Task::Preview { call } => {

@@ -37,7 +37,7 @@ pub(super) async fn restore(
 ) -> Result<Returned, ToolError> {
     let wanted: Wanted = taken(arguments)?;
     let way_back = wanted.way_back(&context).await?;
-    let hand = context.service::<Hands>()?.of_session(wanted.session_id)?;
+    let hand = context.service::<Hands>()?.of_session(wanted.session_id).await?;
     let path = hand.path(&way_back.path).map_err(refused(Action::WriteText))?;
     let former = way_back.former(&context, &path).await?;
     context.require_going()?;

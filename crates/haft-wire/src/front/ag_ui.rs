@@ -138,7 +138,7 @@ impl Encoder {
                 let answer = schemas(tool).and_then(|schemas| schemas.output);
                 ("input_required", message, answer.unwrap_or_else(|| json!({})))
             }
-            SuspensionKind::ClientExec => {
+            SuspensionKind::ClientExec | SuspensionKind::Child => {
                 ("haft:client_tool", format!("{tool} runs in the client"), json!({}))
             }
             SuspensionKind::Settlement => {
@@ -289,7 +289,7 @@ fn read_payload(kind: SuspensionKind, payload: Value, at: &str) -> Result<Said, 
             }
         }
         SuspensionKind::Elicitation => Said::Answer { value: payload },
-        SuspensionKind::ClientExec => Said::Ran { result: Ok(payload) },
+        SuspensionKind::ClientExec | SuspensionKind::Child => Said::Ran { result: Ok(payload) },
         SuspensionKind::Settlement => {
             let value = payload.get("value").cloned();
             Said::Settle(match payload.get("verdict").and_then(Value::as_str) {
@@ -316,7 +316,7 @@ fn edited(payload: &Value, at: &str) -> Result<Option<Map<String, Value>>, PostE
 fn given_up(kind: SuspensionKind) -> Said {
     match kind {
         SuspensionKind::Approval | SuspensionKind::Elicitation => Said::Deny { note: None },
-        SuspensionKind::ClientExec => {
+        SuspensionKind::ClientExec | SuspensionKind::Child => {
             Said::Ran { result: Err("the client did not run it".to_owned()) }
         }
         SuspensionKind::Settlement => Said::Settle(Settled::GiveUp),

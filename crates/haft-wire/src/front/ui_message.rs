@@ -167,7 +167,9 @@ impl Asked {
                 "type": "data-haft-settlement", "id": id,
                 "data": {"toolCallId": call, "expiresAt": expires_at},
             })),
-            SuspensionKind::Elicitation | SuspensionKind::ClientExec => None,
+            SuspensionKind::Elicitation | SuspensionKind::ClientExec | SuspensionKind::Child => {
+                None
+            }
         }
     }
 }
@@ -267,7 +269,9 @@ fn output(part: &Value, open: &Open) -> Option<Posted> {
         SuspensionKind::ClientExec => Said::Ran { result: error.map_or(Ok(value), Err) },
         SuspensionKind::Elicitation if error.is_some() => Said::Deny { note: error },
         SuspensionKind::Elicitation => Said::Answer { value },
-        SuspensionKind::Approval | SuspensionKind::Settlement => return None,
+        SuspensionKind::Approval | SuspensionKind::Settlement | SuspensionKind::Child => {
+            return None;
+        }
     };
     Some(Posted { call: id, round: Some(wait.round), said })
 }

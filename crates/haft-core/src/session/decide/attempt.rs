@@ -52,6 +52,9 @@ impl Draft {
                 self.take_return(ended.call, ended.attempt, bounded(returned))
             }
             AttemptReport::WorldMoved { preview } => self.ask_again(ended.call, preview),
+            AttemptReport::Delegated(delegation) => {
+                self.delegate(ended.call, ended.attempt, *delegation)
+            }
         }
     }
 

@@ -23,6 +23,10 @@ impl Draft {
             Phase::Waiting(wait) if wait.kind == SuspensionKind::Settlement => {
                 self.change_tool_in_doubt(id, change)
             }
+            // The child does the work as it was given to it.
+            Phase::Waiting(wait) if wait.kind == SuspensionKind::Child => {
+                Err(Refusal::Stale(Stale::NotAwaiting))
+            }
             Phase::Waiting(_) | Phase::Previewing { .. } | Phase::Ready { .. } => {
                 self.change_tool_not_run(id, change)
             }

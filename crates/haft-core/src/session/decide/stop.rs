@@ -18,6 +18,7 @@ impl Draft {
     pub(super) fn interrupt(&mut self, interrupted: Interrupted) -> Result<(), Refusal> {
         self.require_open()?;
         refuse_agent(&interrupted.by, "interrupt itself")?;
+        self.cancel_wakes(&interrupted.by)?;
         self.stop_turn(interrupted.by, interrupted.note, InterruptCause::Asked)
     }
 
