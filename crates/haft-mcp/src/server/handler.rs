@@ -504,7 +504,8 @@ impl ServerHandler for Connection {
         let over_http = context.extensions.get::<http::request::Parts>();
         let principal = over_http.and_then(|parts| parts.extensions.get());
         if let (Some(handle), Some(principal)) = (handle, principal.or(self.principal.as_ref())) {
-            self.server.stop(handle, principal, "its client cancelled it").await;
+            // A notification has no answer.
+            self.server.stop(handle, principal, "its client cancelled it").await.ok();
         }
     }
 
@@ -533,7 +534,6 @@ impl ServerHandler for Connection {
     ) -> Result<(), ErrorData> {
         let principal = self.caller(&context)?.principal;
         let handle = self.server.known(&principal, &request.task_id).await?;
-        self.server.stop(handle, &principal, "its client cancelled the task").await;
-        Ok(())
+        self.server.stop(handle, &principal, "its client cancelled the task").await
     }
 }

@@ -263,7 +263,8 @@ impl<'a> Serving<'a> {
         let (handle, principal) = (self.handle, &self.caller.principal);
         let standing = self.server.standing(handle, principal, Look::Here).await;
         if let Ok(Standing::Running | Standing::Asking(_)) = standing {
-            self.server.stop(handle, principal, "its client stopped waiting for it").await;
+            // Whoever it would be told to has left.
+            self.server.stop(handle, principal, "its client stopped waiting for it").await.ok();
         }
     }
 
@@ -298,14 +299,21 @@ impl<'a> Serving<'a> {
 }
 
 impl McpServer {
-    /// Stops a call, if it can still be stopped.
-    pub(super) async fn stop(&self, handle: Handle, principal: &crate::Principal, note: &str) {
+    /// Stops a call, if it can still be stopped; returns why nobody could be told to.
+    pub(super) async fn stop(
+        &self,
+        handle: Handle,
+        principal: &crate::Principal,
+        note: &str,
+    ) -> Result<(), ErrorData> {
         let (by, note) = (principal.actor.clone(), Some(note.to_owned()));
         let stopped = self.0.haft.cancel(handle.session, handle.call, by, note).await;
-        if let Err(error) = stopped
-            && !is_over(&error)
-        {
-            tracing::warn!(%error, %handle, "a call could not be stopped");
+        match stopped {
+            Err(error) if !is_over(&error) => {
+                tracing::warn!(%error, %handle, "a call could not be stopped");
+                Err(trouble(&error))
+            }
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 }

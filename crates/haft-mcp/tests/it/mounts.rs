@@ -42,11 +42,9 @@ impl Host {
             let yes = Response::Approve { arguments: None, note: None, grant: None };
             haft.resolve(self.session, call, user("ann"), yes).await.unwrap();
         }
-        loop {
-            match haft.wait(self.session, call).await.unwrap() {
-                Answer::Done(outcome) => return *outcome,
-                other => panic!("{tool}: {other:?}"),
-            }
+        match haft.wait(self.session, call).await.unwrap() {
+            Answer::Done(outcome) => *outcome,
+            other => panic!("{tool}: {other:?}"),
         }
     }
 }
