@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{CallCancelled, Config, Ended, Input, Interrupted, MessageArrived, Reply};
-use haft_core::{Actor, CallId, ContentBlock, MessageId, SessionId};
+use haft_core::{Actor, CallId, ContentBlock, MessageId, SessionId, Timestamp};
 use haft_store::{Store, Tenant};
 
 use crate::artifacts::Artifacts;
@@ -140,6 +140,11 @@ impl Haft {
     /// Returns the live events from here on.
     pub fn live(&self) -> &LiveStream {
         self.driver.live()
+    }
+
+    /// Returns the node's time.
+    pub fn now(&self) -> Timestamp {
+        self.toolbox.now()
     }
 
     /// Returns the driver, for inputs that have no verb of their own.
