@@ -1,5 +1,6 @@
 //! The paths, a file for each resource.
 
+mod fronts;
 pub(crate) mod haft;
 mod probe;
 pub(crate) mod v1;
@@ -20,6 +21,7 @@ const BODY_MAX: usize = 8 << 20;
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .nest("/v1", v1::router())
+        .merge(fronts::router())
         .nest("/haft/v1", haft::router())
         .route("/healthz", get(probe::healthy))
         .route("/readyz", get(probe::ready))
