@@ -1,5 +1,6 @@
 //! The paths, a file for each resource.
 
+mod fronts;
 pub(crate) mod haft;
 mod mcp;
 mod probe;
@@ -25,6 +26,7 @@ pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
     Router::new()
         .merge(mcp)
         .nest("/v1", v1::router())
+        .merge(fronts::router())
         .nest("/haft/v1", haft::router())
         .route("/healthz", get(probe::healthy))
         .route("/readyz", get(probe::ready))
