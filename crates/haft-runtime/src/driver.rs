@@ -162,9 +162,25 @@ impl<P: Performer> Driver<P> {
         config: Config,
         by: Actor,
     ) -> Result<SessionId, InputError> {
+        let session = SessionId::from_bits(self.fresh()?);
+        self.open_as(session, tenant, config, by).await
+    }
+
+    /// Opens a session under an id that follows from what it is for, so that whoever opens it
+    /// again finds that it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Driver::open`], and [`Refusal::AlreadyOpen`].
+    pub async fn open_as(
+        &self,
+        session: SessionId,
+        tenant: Tenant,
+        config: Config,
+        by: Actor,
+    ) -> Result<SessionId, InputError> {
         self.shared.asked.store(true, Ordering::Relaxed);
         let now = self.shared.clock.now();
-        let session = SessionId::from_bits(self.fresh()?);
         let opened = Opened { session, config, by };
         let decision = decide(&State::Unopened, now, Input::Opened(opened))?;
         let new = NewSession { session, tenant, at: now, events: decision.events, owner: None };

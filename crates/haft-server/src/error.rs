@@ -85,6 +85,10 @@ impl Error {
         Self::new(Kind::Conflict, message)
     }
 
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.kind == Kind::Conflict
+    }
+
     /// Something of ours: the caller is told that it went wrong, the log is told what.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");

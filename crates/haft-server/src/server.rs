@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::serve::ListenerExt as _;
 use haft_core::Millis;
+use haft_mcp::McpServer;
 use haft_runtime::{Clock, Haft};
 use tokio::net::TcpListener;
 
@@ -24,11 +25,13 @@ pub struct Config {
     pub suspend_ttl: Millis,
     /// Names under which the server is called, beside those of this machine for itself.
     pub hosts: Vec<String>,
+    /// What MCP clients are served at `/mcp`.
+    pub mcp: Option<McpServer>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { admin_key: None, suspend_ttl: Millis::from_secs(300), hosts: Vec::new() }
+        Self { admin_key: None, suspend_ttl: Millis::from_secs(300), hosts: Vec::new(), mcp: None }
     }
 }
 
@@ -52,6 +55,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     first_key: Option<FreshKey>,
+    mcp: Option<McpServer>,
 }
 
 impl std::fmt::Debug for Server {
@@ -81,7 +85,7 @@ impl Server {
         };
         let app = App::new(haft, keys, config.suspend_ttl, hosts);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
-        Ok(Self { app, listener, address, first_key })
+        Ok(Self { app, listener, address, first_key, mcp: config.mcp })
     }
 
     /// Returns where it listens.
@@ -96,7 +100,7 @@ impl Server {
 
     /// Returns the paths, for whoever puts more beside them.
     pub fn router(&self) -> Router {
-        routes::router(self.app.clone())
+        routes::router(self.app.clone(), self.mcp.as_ref())
     }
 
     /// Answers until `stop` is over, then lets what is being answered end.

@@ -44,7 +44,11 @@ const ROOMS: &[Room] = &[
         shuns: &[],
     },
     Room { name: "haft-agent", knows: &["haft-core", "haft-runtime", "haft-wire"], shuns: &[] },
-    Room { name: "haft-mcp", knows: &["haft-core", "haft-runtime", "haft-wire"], shuns: &[] },
+    Room {
+        name: "haft-mcp",
+        knows: &["haft-core", "haft-runtime", "haft-store", "haft-wire"],
+        shuns: &[],
+    },
     Room {
         name: "haft-server",
         knows: &[

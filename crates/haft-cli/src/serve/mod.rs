@@ -12,6 +12,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
+use haft_core::session::{Config as SessionConfig, Driver, Limits};
+use haft_mcp::{McpServer, Questions, ServerSettings, SessionUse};
 use haft_runtime::{Haft, SealingKey};
 use haft_sandbox::launcher::Launcher;
 use haft_server::{Config, ModelSettings, Models, Server};
@@ -92,11 +94,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.with_context(|| format!("listening on {}", args.listen))?;
-    let haft = start(args).await?;
+    let questions = Questions::new();
+    let haft = start(args, &questions).await?;
+    let mcp = McpServer::new(haft.clone(), questions, mcp_settings());
     let config = Config {
         admin_key: args.api_key.clone(),
         suspend_ttl: args.suspend_ttl,
         hosts: args.hosts.clone(),
+        mcp: Some(mcp),
     };
     let server = Server::bind(haft.clone(), listener, config).await?;
     let (mut terminated, mut interrupted) =
@@ -118,6 +123,7 @@ fn announce(args: &Args, server: &Server) {
     let address = server.address();
     eprintln!("haft {} serves", env!("CARGO_PKG_VERSION"));
     println!("api      http://{address}/v1");
+    println!("mcp      http://{address}/mcp");
     match &args.place.database_url {
         Some(_) => println!("data     the PostgreSQL database of --database-url"),
         None => println!("data     {}", args.place.data.display()),
@@ -127,7 +133,17 @@ fn announce(args: &Args, server: &Server) {
     }
 }
 
-async fn start(args: &Args) -> anyhow::Result<Haft> {
+/// A client's calls share a session, so that its workspace and shell are there for the next.
+fn mcp_settings() -> ServerSettings {
+    let limits = Limits { calls_per_run: u32::MAX, calls_per_turn: u32::MAX, ..Limits::default() };
+    ServerSettings {
+        config: SessionConfig { driver: Driver::Caller, limits, ..SessionConfig::default() },
+        sessions: SessionUse::One,
+        ..ServerSettings::default()
+    }
+}
+
+async fn start(args: &Args, questions: &Questions) -> anyhow::Result<Haft> {
     let data = &args.place.data;
     fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
     let store = args.place.open().await?;
@@ -139,11 +155,12 @@ async fn start(args: &Args) -> anyhow::Result<Haft> {
     let builder = Haft::builder()
         .sealing_key(sealing_key(&data.join("sealing-key"))?)
         .model(Models::new(args.models.settings()));
+    let builder = haft_mcp::install(builder, questions);
     Ok(haft_tools::install(builder, hands).start(store)?)
 }
 
 /// Reads the key under which secrets are kept, or makes one that only this user can read.
-fn sealing_key(path: &Path) -> anyhow::Result<SealingKey> {
+pub(crate) fn sealing_key(path: &Path) -> anyhow::Result<SealingKey> {
     let at = || format!("the sealing key `{}`", path.display());
     let mut key = [0u8; 32];
     match fs::read(path) {

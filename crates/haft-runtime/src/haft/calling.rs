@@ -98,7 +98,13 @@ impl Haft {
         Ok(call)
     }
 
-    pub(super) async fn propose_as(
+    /// As [`Haft::propose`], under an id that the caller chose: proposing it again is refused as a
+    /// duplicate, so that whoever is not sure whether it was proposed may try again.
+    ///
+    /// # Errors
+    ///
+    /// When the session does not take it.
+    pub async fn propose_as(
         &self,
         session: SessionId,
         call: CallId,

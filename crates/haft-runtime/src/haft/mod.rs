@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{CallCancelled, Config, Ended, Input, Interrupted, MessageArrived, Reply};
-use haft_core::{Actor, CallId, ContentBlock, MessageId, SessionId};
+use haft_core::{Actor, CallId, ContentBlock, MessageId, SessionId, Timestamp};
 use haft_store::{Store, Tenant};
 
 use crate::artifacts::Artifacts;
@@ -62,6 +62,22 @@ impl Haft {
         self.driver.open(tenant, config, by).await
     }
 
+    /// Opens a session under an id that follows from what it is for, so that whoever opens it
+    /// again finds that it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Haft::open`], and [`haft_core::session::Refusal::AlreadyOpen`].
+    pub async fn open_as(
+        &self,
+        session: SessionId,
+        tenant: Tenant,
+        config: Config,
+        by: Actor,
+    ) -> Result<SessionId, InputError> {
+        self.driver.open_as(session, tenant, config, by).await
+    }
+
     /// Says something to a session that a model drives.
     ///
     /// # Errors
@@ -74,6 +90,22 @@ impl Haft {
         content: Vec<ContentBlock>,
     ) -> Result<MessageId, InputError> {
         let message = MessageId::from_bits(self.driver.fresh()?);
+        self.say_as(session, message, from, content).await
+    }
+
+    /// Says something under an id of the speaker's, so that it is taken up once however often it
+    /// is sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Haft::say`].
+    pub async fn say_as(
+        &self,
+        session: SessionId,
+        message: MessageId,
+        from: Actor,
+        content: Vec<ContentBlock>,
+    ) -> Result<MessageId, InputError> {
         let arrived = MessageArrived { message, from, content };
         self.driver.input(session, Input::MessageArrived(arrived)).await?;
         Ok(message)
@@ -142,6 +174,11 @@ impl Haft {
     /// Returns the live events from here on.
     pub fn live(&self) -> &LiveStream {
         self.driver.live()
+    }
+
+    /// Returns the node's time.
+    pub fn now(&self) -> Timestamp {
+        self.toolbox.now()
     }
 
     /// Returns the driver, for inputs that have no verb of their own.

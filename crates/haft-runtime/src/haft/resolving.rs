@@ -57,7 +57,8 @@ pub enum Response {
 }
 
 impl Response {
-    fn kind(&self) -> DecidedKind {
+    /// Returns the kind of decision as which it is recorded.
+    pub fn kind(&self) -> DecidedKind {
         match self {
             Self::Approve { .. } => DecidedKind::Approve,
             Self::Deny { .. } => DecidedKind::Deny,

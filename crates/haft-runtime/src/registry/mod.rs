@@ -22,6 +22,8 @@ pub use error::{Refusal, RegisterError};
 pub use lint::{Code, Finding, Severity, lint_definition};
 pub use registered::{Admitted, Registered};
 
+use tokio::sync::watch;
+
 use crate::tool::Tool;
 
 /// The tools of a process; a clone shares them.
@@ -53,6 +55,8 @@ struct State {
     aliases: HashMap<Box<str>, BTreeMap<Box<str>, Arc<Registered>>>,
     next_ordinal: u64,
     generation: u64,
+    /// The generation again, for whoever waits for the next one.
+    changed: watch::Sender<u64>,
 }
 
 impl Registry {
@@ -166,6 +170,11 @@ impl Registry {
         self.read().generation
     }
 
+    /// Returns the generation as something to wait on.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.read().changed.subscribe()
+    }
+
     fn add(
         &self,
         definition: Definition,
@@ -270,6 +279,7 @@ impl State {
             users.insert(provider.as_str().into(), Arc::clone(tool));
         }
         self.generation += 1;
+        self.changed.send_replace(self.generation);
     }
 
     fn forget(&mut self, tool: &Registered) {
@@ -286,6 +296,7 @@ impl State {
             }
         }
         self.generation += 1;
+        self.changed.send_replace(self.generation);
     }
 }
 

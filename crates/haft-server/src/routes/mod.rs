@@ -1,6 +1,8 @@
 //! The paths, a file for each resource.
 
+mod fronts;
 pub(crate) mod haft;
+mod mcp;
 mod probe;
 pub(crate) mod v1;
 
@@ -8,6 +10,8 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::get;
+
+use haft_mcp::McpServer;
 
 use crate::app::App;
 use crate::error::{Error, Kind};
@@ -17,9 +21,12 @@ use crate::guard;
 const BODY_MAX: usize = 8 << 20;
 
 /// Puts all paths together.
-pub(crate) fn router(app: App) -> Router {
+pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
+    let mcp = served.map(|served| mcp::router(&app, served)).unwrap_or_default();
     Router::new()
+        .merge(mcp)
         .nest("/v1", v1::router())
+        .merge(fronts::router())
         .nest("/haft/v1", haft::router())
         .route("/healthz", get(probe::healthy))
         .route("/readyz", get(probe::ready))

@@ -11,7 +11,7 @@ use haft_core::{CallId, CallResult, Failure, Outcome, SessionId, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Post, PostError, Posted, PostedMessage, Rest, Run, Said, SchemasOf, Settled, TextStep,
+    Encode, Post, PostError, Posted, PostedMessage, Rest, Run, Said, SchemasOf, Settled, TextStep,
     joined_text, optional_text, read_wait_id, text_member, wait_id,
 };
 use crate::views;
@@ -40,75 +40,6 @@ impl Encoder {
         })
     }
 
-    /// A piece of the model's text, as it comes.
-    pub fn delta(&mut self, text: &str) -> Vec<Value> {
-        let steps = self.run.streamed.more(text);
-        self.texts(steps)
-    }
-
-    /// Pieces were missed: the rest of the text comes with the whole answer.
-    pub fn missed(&mut self) {
-        self.run.streamed.holds_back = true;
-    }
-
-    /// A running call says how far it is.
-    pub fn progress(&self, call: CallId, progress: &Value) -> Value {
-        let value = json!({"toolCallId": call, "progress": progress});
-        json!({"type": "CUSTOM", "name": "haft.tool.progress", "value": value})
-    }
-
-    /// What a stored event is for the front end.
-    ///
-    /// # Errors
-    ///
-    /// When the event cannot follow the ones before.
-    pub fn event(&mut self, at: Timestamp, event: &Event) -> Result<Vec<Value>, Corrupt> {
-        self.run.apply(at, event)?;
-        Ok(match event {
-            Event::TurnRetried { .. } => {
-                let steps = self.run.streamed.drop();
-                self.texts(steps)
-            }
-            Event::TurnAnswered { content, .. } => {
-                let steps = self.run.streamed.complete(content);
-                self.texts(steps)
-            }
-            Event::CallProposed { call, contract, arguments, derivation, .. } => {
-                let permission = json!({"haft": {
-                    "permission": derivation.decision, "reason": derivation.deciding_reason(),
-                }});
-                let arguments = Value::Object(arguments.record().clone()).to_string();
-                proposed(*call, contract.tool.as_str(), &arguments, &permission)
-            }
-            Event::CallRejected { call, name, rejection, .. } => rejected(*call, name, rejection),
-            Event::CallSuspended { call, preview, .. } => {
-                self.previews.retain(|(seen, _)| seen != call);
-                self.previews.extend(preview.clone().map(|preview| (*call, preview)));
-                Vec::new()
-            }
-            Event::CallFinished { outcome } => vec![finished(outcome)],
-            _ => Vec::new(),
-        })
-    }
-
-    /// Returns where the run rests, if it does.
-    pub fn rest(&self) -> Option<Rest<'_>> {
-        self.run.rest()
-    }
-
-    /// The last events of the run, once it rests.
-    pub fn finish(&mut self, schemas: SchemasOf<'_>) -> Vec<Value> {
-        let steps = self.run.streamed.drop();
-        let mut frames = self.texts(steps);
-        frames.push(match (self.run.rest(), &self.run.ending) {
-            (Some(Rest::Waiting(waiting)), _) => self.finished_by(&self.waits(&waiting, schemas)),
-            (_, Some(TurnEnding::Failed { failure })) => error(failure),
-            (_, Some(TurnEnding::Interrupted)) => self.finished_by(&json!({"type": "cancelled"})),
-            _ => self.finished_by(&json!({"type": "success"})),
-        });
-        frames
-    }
-
     fn finished_by(&self, outcome: &Value) -> Value {
         let (thread, run) = (&self.thread_id, &self.run_id);
         json!({"type": "RUN_FINISHED", "threadId": thread, "runId": run, "outcome": outcome})
@@ -127,22 +58,23 @@ impl Encoder {
 
     fn interrupt(&self, call: &Call, wait: &Suspension, schemas: SchemasOf<'_>) -> Value {
         let tool = &call.contract.tool;
+        let called = self.run.called(tool.as_str());
         let (reason, message, response) = match wait.kind {
             SuspensionKind::Approval => {
                 let response = approval_schema(schemas(tool).map(|schemas| schemas.input));
-                ("tool_call", format!("{tool} asks for approval"), response)
+                ("tool_call", format!("{called} asks for approval"), response)
             }
             SuspensionKind::Elicitation => {
                 let question = call.arguments.record().get("message").and_then(Value::as_str);
-                let message = question.map_or_else(|| format!("{tool} asks"), str::to_owned);
+                let message = question.map_or_else(|| format!("{called} asks"), str::to_owned);
                 let answer = schemas(tool).and_then(|schemas| schemas.output);
                 ("input_required", message, answer.unwrap_or_else(|| json!({})))
             }
             SuspensionKind::ClientExec | SuspensionKind::Child => {
-                ("haft:client_tool", format!("{tool} runs in the client"), json!({}))
+                ("haft:client_tool", format!("{called} runs in the client"), json!({}))
             }
             SuspensionKind::Settlement => {
-                let message = format!("whether {tool} took effect is not known");
+                let message = format!("whether {called} took effect is not known");
                 ("haft:settlement", message, settlement_schema())
             }
         };
@@ -152,7 +84,7 @@ impl Encoder {
             "toolCallId": call.id, "responseSchema": response,
             "expiresAt": wait.expires_at.to_string(),
             "metadata": {"haft": {
-                "kind": wait.kind, "why": wait.reason, "tool": tool,
+                "kind": wait.kind, "why": wait.reason, "tool": called,
                 "arguments": call.arguments.record(),
                 "preview": preview.map(|(_, preview)| preview),
             }},
@@ -171,6 +103,71 @@ impl Encoder {
             TextStep::End => json!({"type": "TEXT_MESSAGE_END", "messageId": id}),
         };
         steps.into_iter().map(text).collect()
+    }
+}
+
+impl Encode for Encoder {
+    fn event(&mut self, at: Timestamp, event: &Event) -> Result<Vec<Value>, Corrupt> {
+        self.run.apply(at, event)?;
+        Ok(match event {
+            Event::TurnRetried { .. } => {
+                let steps = self.run.streamed.drop();
+                self.texts(steps)
+            }
+            Event::TurnAnswered { content, .. } => {
+                let steps = self.run.streamed.complete(content);
+                self.texts(steps)
+            }
+            Event::CallProposed { call, contract, arguments, derivation, .. } => {
+                let permission = json!({"haft": {
+                    "permission": derivation.decision, "reason": derivation.deciding_reason(),
+                }});
+                let arguments = Value::Object(arguments.record().clone()).to_string();
+                proposed(*call, self.run.called(contract.tool.as_str()), &arguments, &permission)
+            }
+            Event::CallRejected { call, name, rejection, .. } => rejected(*call, name, rejection),
+            Event::CallSuspended { call, preview, .. } => {
+                self.previews.retain(|(seen, _)| seen != call);
+                self.previews.extend(preview.clone().map(|preview| (*call, preview)));
+                Vec::new()
+            }
+            Event::CallFinished { outcome } => vec![finished(outcome)],
+            _ => Vec::new(),
+        })
+    }
+
+    fn delta(&mut self, turn: u32, attempt: u32, text: &str) -> Vec<Value> {
+        let steps = self.run.hear(turn, attempt, text);
+        self.texts(steps)
+    }
+
+    fn missed(&mut self) {
+        self.run.streamed.holds_back = true;
+    }
+
+    fn progress(&self, call: CallId, progress: &Value) -> Value {
+        let value = json!({"toolCallId": call, "progress": progress});
+        json!({"type": "CUSTOM", "name": "haft.tool.progress", "value": value})
+    }
+
+    fn rest(&self) -> Option<Rest<'_>> {
+        self.run.rest()
+    }
+
+    fn finish(&mut self, schemas: SchemasOf<'_>) -> Vec<Value> {
+        let steps = self.run.streamed.drop();
+        let mut frames = self.texts(steps);
+        frames.push(match (self.run.rest(), &self.run.ending) {
+            (Some(Rest::Waiting(waiting)), _) => self.finished_by(&self.waits(&waiting, schemas)),
+            (_, Some(TurnEnding::Failed { failure })) => error(failure),
+            (_, Some(TurnEnding::Interrupted)) => self.finished_by(&json!({"type": "cancelled"})),
+            _ => self.finished_by(&json!({"type": "success"})),
+        });
+        frames
+    }
+
+    fn broken(&self, message: &str) -> Value {
+        broken(message, "broken")
     }
 }
 

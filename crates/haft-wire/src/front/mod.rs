@@ -137,6 +137,35 @@ pub enum Rest<'a> {
     Ended,
 }
 
+/// Turns a run's events into a front end's.
+pub trait Encode {
+    /// What a stored event is for the front end.
+    ///
+    /// # Errors
+    ///
+    /// When the event cannot follow the ones before.
+    fn event(&mut self, at: Timestamp, event: &Event) -> Result<Vec<Value>, Corrupt>;
+
+    /// A piece of what the model says in a turn, the `attempt`th time it is asked. One of an
+    /// answer that is there already, or of an attempt that is void, is nothing.
+    fn delta(&mut self, turn: u32, attempt: u32, text: &str) -> Vec<Value>;
+
+    /// Pieces were missed: the rest of the text comes with the whole answer.
+    fn missed(&mut self);
+
+    /// A running call says how far it is.
+    fn progress(&self, call: CallId, progress: &Value) -> Value;
+
+    /// Returns where the run rests, if it does.
+    fn rest(&self) -> Option<Rest<'_>>;
+
+    /// The last frames of a run that rests.
+    fn finish(&mut self, schemas: SchemasOf<'_>) -> Vec<Value>;
+
+    /// The last frame of a run that could not be followed to its rest.
+    fn broken(&self, message: &str) -> Value;
+}
+
 /// What every encoder follows: the state, and how much of the model's text was sent already.
 #[derive(Debug)]
 struct Run {
@@ -198,6 +227,18 @@ impl Run {
 
     fn turn(&self) -> u32 {
         self.state.as_open().map_or(0, |open| open.turn)
+    }
+
+    /// The name by which the session's people and model know a tool.
+    fn called<'a>(&'a self, tool: &'a str) -> &'a str {
+        self.state.as_open().map_or(tool, |open| open.config.toolset.called(tool))
+    }
+
+    fn hear(&mut self, turn: u32, attempt: u32, text: &str) -> Vec<TextStep> {
+        let asked = Activity::Thinking { attempt };
+        let is_asked =
+            self.state.as_open().is_some_and(|open| open.turn == turn && open.activity == asked);
+        if is_asked { self.streamed.more(text) } else { Vec::new() }
     }
 }
 

@@ -12,8 +12,8 @@ use haft_core::{CallId, CallResult, ErrorClass, Outcome, Timestamp};
 use serde_json::{Value, json};
 
 use super::{
-    Post, PostError, Posted, PostedMessage, Rest, Run, Said, TextStep, joined_text, optional_text,
-    read_wait_id, text_member, wait_id,
+    Encode, Post, PostError, Posted, PostedMessage, Rest, Run, Said, SchemasOf, TextStep,
+    joined_text, optional_text, read_wait_id, text_member, wait_id,
 };
 use crate::views;
 
@@ -41,29 +41,24 @@ impl Encoder {
         json!({"type": "start", "messageId": message_id})
     }
 
-    /// A piece of the model's text, as it comes.
-    pub fn delta(&mut self, text: &str) -> Vec<Value> {
-        let steps = self.run.streamed.more(text);
-        self.texts(steps)
+    fn close_step(&mut self) -> Vec<Value> {
+        let open = std::mem::replace(&mut self.step, Step::Closed) == Step::Open;
+        open.then(|| json!({"type": "finish-step"})).into_iter().collect()
     }
 
-    /// Pieces were missed: the rest of the text comes with the whole answer.
-    pub fn missed(&mut self) {
-        self.run.streamed.holds_back = true;
+    fn texts(&self, steps: Vec<TextStep>) -> Vec<Value> {
+        let id = self.run.streamed.id(self.run.turn());
+        let text = |step| match step {
+            TextStep::Begin => json!({"type": "text-start", "id": id}),
+            TextStep::More(delta) => json!({"type": "text-delta", "id": id, "delta": delta}),
+            TextStep::End => json!({"type": "text-end", "id": id}),
+        };
+        steps.into_iter().map(text).collect()
     }
+}
 
-    /// A running call says how far it is.
-    pub fn progress(&self, call: CallId, progress: &Value) -> Value {
-        let data = json!({"toolCallId": call, "progress": progress});
-        json!({"type": "data-haft-progress", "data": data, "transient": true})
-    }
-
-    /// What a stored event is for the front end.
-    ///
-    /// # Errors
-    ///
-    /// When the event cannot follow the ones before.
-    pub fn event(&mut self, at: Timestamp, event: &Event) -> Result<Vec<Value>, Corrupt> {
+impl Encode for Encoder {
+    fn event(&mut self, at: Timestamp, event: &Event) -> Result<Vec<Value>, Corrupt> {
         self.run.apply(at, event)?;
         Ok(match event {
             Event::TurnStarted { .. } => {
@@ -81,7 +76,7 @@ impl Encoder {
                 self.texts(steps)
             }
             Event::CallProposed { call, contract, arguments, .. } => vec![json!({
-                "type": "tool-input-available", "toolCallId": call, "toolName": contract.tool,
+                "type": "tool-input-available", "toolCallId": call, "toolName": self.run.called(contract.tool.as_str()),
                 "input": arguments.record(), "dynamic": true,
             })],
             Event::CallRejected { call, name, rejection, .. } => vec![json!({
@@ -97,13 +92,25 @@ impl Encoder {
         })
     }
 
-    /// Returns where the run rests, if it does.
-    pub fn rest(&self) -> Option<Rest<'_>> {
+    fn delta(&mut self, turn: u32, attempt: u32, text: &str) -> Vec<Value> {
+        let steps = self.run.hear(turn, attempt, text);
+        self.texts(steps)
+    }
+
+    fn missed(&mut self) {
+        self.run.streamed.holds_back = true;
+    }
+
+    fn progress(&self, call: CallId, progress: &Value) -> Value {
+        let data = json!({"toolCallId": call, "progress": progress});
+        json!({"type": "data-haft-progress", "data": data, "transient": true})
+    }
+
+    fn rest(&self) -> Option<Rest<'_>> {
         self.run.rest()
     }
 
-    /// The last chunks of the run, once it rests.
-    pub fn finish(&mut self) -> Vec<Value> {
+    fn finish(&mut self, _: SchemasOf<'_>) -> Vec<Value> {
         let steps = self.run.streamed.drop();
         let mut chunks = self.texts(steps);
         chunks.extend(self.close_step());
@@ -119,24 +126,12 @@ impl Encoder {
         chunks
     }
 
-    fn close_step(&mut self) -> Vec<Value> {
-        let open = std::mem::replace(&mut self.step, Step::Closed) == Step::Open;
-        open.then(|| json!({"type": "finish-step"})).into_iter().collect()
-    }
-
-    fn texts(&self, steps: Vec<TextStep>) -> Vec<Value> {
-        let id = self.run.streamed.id(self.run.turn());
-        let text = |step| match step {
-            TextStep::Begin => json!({"type": "text-start", "id": id}),
-            TextStep::More(delta) => json!({"type": "text-delta", "id": id, "delta": delta}),
-            TextStep::End => json!({"type": "text-end", "id": id}),
-        };
-        steps.into_iter().map(text).collect()
+    fn broken(&self, message: &str) -> Value {
+        broken(message)
     }
 }
 
-/// The chunk that ends a run which could not be followed to its rest.
-pub fn broken(message: &str) -> Value {
+fn broken(message: &str) -> Value {
     json!({"type": "error", "errorText": message})
 }
 

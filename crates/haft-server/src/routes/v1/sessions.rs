@@ -103,7 +103,7 @@ pub(crate) async fn create(
     if initial.iter().any(|event| !matches!(event, SentEvent::Message { .. })) {
         return Err(Error::invalid("initial_events: expected `user.message` events only"));
     }
-    let cast = cast(&app, &caller, &declared).await?;
+    let cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
     let config = config(cast, app.suspend_ttl())?;
     let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
     let members = beside(declared.title.as_deref(), &json!(declared.metadata));
@@ -117,8 +117,12 @@ pub(crate) async fn create(
 }
 
 /// Finds the agent in its version, and where it works.
-async fn cast(app: &App, caller: &Caller, declared: &Declared) -> Result<Cast, Error> {
-    let (id, version) = declared.agent.pinned()?;
+pub(crate) async fn cast(
+    app: &App,
+    caller: &Caller,
+    (id, version): (&str, Option<u64>),
+    place: &str,
+) -> Result<Cast, Error> {
     let latest = app.objects().get(&caller.tenant, Sort::Agent, id).await?;
     require_current(&latest)?;
     let current = latest.members.get("version").and_then(Value::as_u64);
@@ -130,7 +134,6 @@ async fn cast(app: &App, caller: &Caller, declared: &Declared) -> Result<Cast, E
             found.ok_or_else(|| Error::not_found("version of the agent", id))?
         }
     };
-    let place = &declared.environment_id;
     let environment = app.objects().get(&caller.tenant, Sort::Environment, place).await?;
     require_current(&environment)?;
     let member = |name: &str| agent.members.get(name).cloned().unwrap_or_default();

@@ -1,0 +1,97 @@
+//! `haft mcp`: the managed tools for one MCP client, over stdin and stdout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use haft_core::session::{Config, Driver, Limits};
+use haft_core::{Actor, ActorId};
+use haft_mcp::{Consent, McpServer, Principal, Questions, ServerSettings, SessionUse};
+use haft_runtime::Haft;
+use haft_sandbox::launcher::Launcher;
+use haft_sandbox::mounts::{Access, Mounts, Root};
+use haft_sandbox::virtual_path::VirtualPath;
+use haft_store::Tenant;
+use haft_tools::{Hands, HandsSettings, Workspace};
+
+use crate::Verdict;
+use crate::place::Place;
+use crate::serve::sealing_key;
+
+/// How long what runs may go on after the client has hung up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// The directory that the tools work in; they see it as `/workspace`.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    root: PathBuf,
+    /// On whose behalf the client calls.
+    #[arg(long, value_name = "NAME", env = "USER", default_value = "local")]
+    user: String,
+    /// Whose sessions they are.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    tenant: String,
+    /// Takes a yes that the client collects from its user for an approval. Without it, somebody
+    /// else approves.
+    #[arg(long)]
+    consent_approves: bool,
+    /// Where people approve, for those who are told that something waits.
+    #[arg(long, value_name = "URL")]
+    approve_at: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(args))?;
+    // A client that hangs up leaves a read of stdin behind, which nothing can end.
+    runtime.shutdown_background();
+    Ok(Verdict::Holds)
+}
+
+async fn serve(args: &Args) -> anyhow::Result<()> {
+    let (actor, tenant) = (Actor::user(ActorId::new(&args.user)?), Tenant::new(&args.tenant)?);
+    let questions = Questions::new();
+    let haft = start(args, &questions).await?;
+    let server = McpServer::new(haft.clone(), questions, settings(args));
+    let served = server.serve_stdio(Principal { actor, tenant }).await;
+    haft.shutdown(PATIENCE).await;
+    Ok(served?)
+}
+
+async fn start(args: &Args, questions: &Questions) -> anyhow::Result<Haft> {
+    let data = &args.place.data;
+    fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
+    let store = args.place.open().await?;
+    let workspace = workspace(&args.root)?;
+    let hands = HandsSettings::new(Launcher::this_program());
+    let hands = Hands::new(hands, move |_| Ok(workspace.clone()));
+    let builder = Haft::builder().sealing_key(sealing_key(&data.join("sealing-key"))?);
+    let builder = haft_tools::install(haft_mcp::install(builder, questions), hands);
+    Ok(builder.start(store)?)
+}
+
+fn settings(args: &Args) -> ServerSettings {
+    // A client may go on for as long as it likes; what bounds a model's run does not bound it.
+    let limits = Limits { calls_per_run: u32::MAX, calls_per_turn: u32::MAX, ..Limits::default() };
+    ServerSettings {
+        config: Config { driver: Driver::Caller, limits, ..Config::default() },
+        sessions: SessionUse::One,
+        consent: match args.consent_approves {
+            true => Consent::Approves,
+            false => Consent::IsNoApproval,
+        },
+        approve_at: args.approve_at.clone(),
+        ..ServerSettings::default()
+    }
+}
+
+fn workspace(root: &Path) -> anyhow::Result<Workspace> {
+    let host = root.canonicalize().with_context(|| format!("finding `{}`", root.display()))?;
+    let home = VirtualPath::parse("/workspace", &VirtualPath::top())?;
+    let root = Root { at: home.clone(), host, access: Access::ReadWrite };
+    Ok(Workspace::new(Mounts::open([root])?, home))
+}

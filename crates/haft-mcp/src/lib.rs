@@ -1,0 +1,28 @@
+//! The Model Context Protocol, both ways.
+//!
+//! [`McpServer`] gives every MCP client a node's tools, over stdio and over HTTP, in both eras of
+//! the protocol. Each call is a call of a Haft session: permitted, recorded, and as durable as any
+//! other. One that has to wait for someone shows as a task, as a result that needs input, as a
+//! question to the client, or as a handle to come back with, whatever the client understands; it
+//! is one and the same record in the store.
+//!
+//! [`Mounts`] gives a node the tools of other MCP servers, under its permissions and pinned as
+//! they were accepted.
+#![expect(deprecated, reason = "clients of the earlier revision still log, sample and have roots")]
+
+mod base64;
+mod handle;
+mod hub;
+mod mount;
+mod principal;
+mod questions;
+mod server;
+
+pub use handle::{Handle, HandleError};
+pub use mount::{Change, Health, MountConfig, MountError, MountReport, Mounts, Peer};
+pub use principal::Principal;
+pub use questions::{Attached, Kind, Question, Questions, install};
+pub use server::{
+    Consent, HttpDoor, McpServer, McpService, ResourceSource, ServeError, ServerSettings,
+    SessionUse, TaskUse,
+};

@@ -1,0 +1,175 @@
+//! One tool of a mounted server, as a tool of ours.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use haft_core::session::Returned;
+use haft_core::tool::{Definition, Idempotency, InterruptBehavior};
+use haft_core::{CallResult, ContentBlock, ErrorClass, Failure, Millis, Output, ToolName};
+use haft_runtime::{Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
+use haft_wire::{Dialect, Reading};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, InputRequests, InputResponses,
+};
+use rmcp::service::ServiceError;
+use serde_json::{Map, Value, json};
+
+use super::MountConfig;
+use super::link::{Link, UnderWay};
+use crate::questions::{Kind, Question};
+
+/// How often a server may ask for more before its call is given up.
+const ROUNDS_MAX: usize = 16;
+/// How long a call may wait to be approved.
+const SUSPEND_TTL: Millis = Millis::from_secs(7 * 24 * 3600);
+/// The largest piece of an image or a sound that is passed on.
+const FOREIGN_BYTES_MAX: usize = 1 << 20;
+
+pub(super) struct MountedTool {
+    definition: Definition,
+    wire_name: String,
+    link: Arc<Link>,
+}
+
+impl MountedTool {
+    pub(super) fn new(config: &MountConfig, link: Arc<Link>, body: Value) -> Result<Self, String> {
+        let wire_name = body["name"].as_str().unwrap_or_default().to_owned();
+        let lifted = Dialect::Mcp.lift_definition(body, Reading::Foreign);
+        let mut definition = lifted.map_err(|error| error.to_string())?;
+        let name = format!("{}_{}", config.name, definition.name);
+        definition.name = ToolName::new(&name).map_err(|error| error.to_string())?;
+        // Elsewhere it is called by its canonical name: two servers may give the same one.
+        definition.aliases.clear();
+        // A hint may make a tool ask less. It never makes an interrupted call run again.
+        definition.facets.idempotency = Some(Idempotency::Unsafe);
+        definition.interrupt = InterruptBehavior::Cancel;
+        definition.exec_timeout = config.timeout;
+        definition.suspend_ttl = SUSPEND_TTL;
+        definition.max_result_bytes = config.max_result_bytes;
+        // What does not keep to its own schema is still what the server said.
+        definition.output_schema = None;
+        Ok(Self { definition, wire_name, link })
+    }
+
+    pub(super) fn described(&self) -> &Definition {
+        &self.definition
+    }
+
+    async fn run(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> Result<Returned, ToolError> {
+        let peer = self.link.peer().await.map_err(ToolError::upstream)?;
+        let key = context.idempotency_key();
+        let under_way = self.link.begin(context);
+        let mut params =
+            CallToolRequestParams::new(self.wire_name.clone()).with_arguments(arguments);
+        params.meta = serde_json::from_value(json!({"haft/callId": key})).ok();
+        for _ in 0..ROUNDS_MAX {
+            let sent = peer.call_tool_once(params.clone());
+            let stopped = under_way.call.context.stop().cancelled();
+            let response = tokio::select! {
+                response = sent => response.map_err(failed)?,
+                // The request is dropped, which tells the server.
+                () = stopped => return Err(ToolError::cancelled()),
+            };
+            match response {
+                CallToolResponse::Complete(result) => return Ok(returned(result)),
+                CallToolResponse::InputRequired(needs) => {
+                    let requests = needs.input_requests.unwrap_or_default();
+                    params.input_responses = Some(self.answers(&under_way, &requests).await?);
+                    params.request_state = needs.request_state;
+                }
+                _ => {
+                    return Err(ToolError::upstream(
+                        "the server gave a task that was not asked for",
+                    ));
+                }
+            }
+        }
+        Err(ToolError::upstream("the server asked for input again and again"))
+    }
+
+    /// Has what the server asks for answered by whoever called.
+    async fn answers(
+        &self,
+        under_way: &UnderWay,
+        requests: &InputRequests,
+    ) -> Result<InputResponses, ToolError> {
+        let mut questions = BTreeMap::new();
+        let mut names = BTreeMap::new();
+        for (name, request) in requests {
+            let request = serde_json::to_value(request)?;
+            let key = under_way.call.next_key();
+            let kind = match request["method"].as_str() {
+                Some("sampling/createMessage") => Kind::Sampling,
+                Some("roots/list") => Kind::Roots,
+                _ => Kind::Elicitation,
+            };
+            let params = request["params"].as_object().cloned().unwrap_or_default();
+            questions.insert(key.clone(), Question { kind, params });
+            names.insert(key, name.clone());
+        }
+        let context = &under_way.call.context;
+        let answers = self.link.questions().ask_all(context, questions).await?;
+        let named =
+            answers.into_iter().filter_map(|(key, value)| Some((names.remove(&key)?, value)));
+        Ok(named.collect())
+    }
+}
+
+impl Tool for MountedTool {
+    fn definition(&self) -> Definition {
+        self.definition.clone()
+    }
+
+    fn call(
+        &self,
+        arguments: ToolArguments,
+        context: ToolContext,
+    ) -> ToolFuture<'_, Result<Returned, ToolError>> {
+        Box::pin(self.run(arguments, context))
+    }
+}
+
+/// A server's own refusal is certain; a connection that broke leaves open what was done.
+fn failed(error: ServiceError) -> ToolError {
+    match error {
+        ServiceError::McpError(error) => {
+            ToolError::new(format!("the server refused the call: {}", error.message))
+        }
+        other => ToolError::from_failure(Failure::new(
+            ErrorClass::Interrupted,
+            format!("the connection broke, so it is not known whether it took effect: {other}"),
+        )),
+    }
+}
+
+fn returned(result: CallToolResult) -> Returned {
+    let (mut content, mut foreign) = (Vec::new(), Vec::new());
+    for block in result.content {
+        let Ok(block) = serde_json::to_value(block) else { continue };
+        match block["text"].as_str().filter(|_| block["type"] == "text") {
+            Some(text) => content.push(ContentBlock::Text { text: text.to_owned() }),
+            None if block.to_string().len() <= FOREIGN_BYTES_MAX => foreign.push(block),
+            None => {
+                let kind = block["type"].as_str().unwrap_or("content");
+                let text = format!("[{kind} left out: it is larger than can be passed on]");
+                content.push(ContentBlock::Text { text });
+            }
+        }
+    }
+    let result = if result.is_error == Some(true) {
+        let texts: Vec<&str> = content.iter().filter_map(ContentBlock::as_text).collect();
+        let failure = Failure::new(ErrorClass::ToolError, texts.join("\n"));
+        CallResult::Err(Failure { partial: result.structured_content, ..failure })
+    } else {
+        CallResult::Ok(Output { content, value: result.structured_content, artifacts: Vec::new() })
+    };
+    let mut extra = Map::new();
+    if !foreign.is_empty() {
+        extra.insert("content".to_owned(), Value::Array(foreign));
+    }
+    Returned { extra, ..Returned::from(result) }
+}

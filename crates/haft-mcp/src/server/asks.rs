@@ -1,0 +1,208 @@
+//! What a waiting call asks of its caller, and what the answers mean.
+
+use haft_core::session::SuspensionKind;
+use haft_core::tool::Schema;
+use haft_core::{CallId, ResolutionId, SessionId};
+use haft_runtime::schema::Validator;
+use haft_runtime::{Haft, ResolveError, Response, Waiting};
+use serde_json::{Map, Value, json};
+
+use crate::principal::Principal;
+use crate::questions::{Asked, Kind, Question};
+
+/// How much of a call's arguments is shown in a question.
+const SHOWN_CHARS: usize = 2_000;
+
+/// One thing that a call waits for and its caller may give.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    /// What it is called; never used again for another question of the same call.
+    pub(super) key: String,
+    pub(super) question: Question,
+    session: SessionId,
+    call: CallId,
+    round: Option<u32>,
+    meaning: Meaning,
+}
+
+/// What an answer is used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Meaning {
+    /// The running tool gets it as it came.
+    Input,
+    /// It approves or denies.
+    Approval,
+    /// It is the result, as the form holds it.
+    Result,
+    /// It is the result, in the form's one field.
+    ResultField,
+}
+
+/// What came of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The wait is over, by this answer or by someone's before it.
+    Yes,
+    /// It is no answer, and the question stands.
+    No,
+}
+
+impl Ask {
+    pub(super) fn of_question(key: String, asked: Asked) -> Self {
+        let Asked { question, session, call } = asked;
+        Self { key, question, session, call, round: None, meaning: Meaning::Input }
+    }
+
+    pub(super) fn of_approval(waiting: &Waiting) -> Self {
+        let arguments = shown(&Value::Object(waiting.arguments.clone()).to_string());
+        let mut message = format!("Allow `{}` with {arguments}?", waiting.tool);
+        let preview = waiting.preview.as_ref().and_then(|preview| preview.diff.as_deref());
+        if let Some(diff) = preview {
+            message = format!("{message}\n{}", shown(diff));
+        }
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "approve": {"type": "boolean", "title": "Approve", "description": "Whether it may run"},
+                "note": {"type": "string", "title": "Note", "description": "What to add"},
+            },
+            "required": ["approve"],
+        });
+        Self::of_wait(waiting, "approval", Question::form(&message, &schema), Meaning::Approval)
+    }
+
+    pub(super) fn of_elicitation(waiting: &Waiting, output: Option<&Schema>) -> Self {
+        let texts = ["question", "message", "prompt"];
+        let text = texts.iter().find_map(|name| waiting.arguments.get(*name)?.as_str());
+        let message = match text {
+            Some(text) => shown(text),
+            None => {
+                let arguments = shown(&Value::Object(waiting.arguments.clone()).to_string());
+                format!("`{}` asks: {arguments}", waiting.tool)
+            }
+        };
+        let form = output.map(|schema| schema.value().clone()).filter(is_form);
+        let (schema, meaning) = match form {
+            Some(schema) => (schema, Meaning::Result),
+            None => {
+                let properties = json!({"answer": {"type": "string", "title": "Answer"}});
+                let schema =
+                    json!({"type": "object", "properties": properties, "required": ["answer"]});
+                (schema, Meaning::ResultField)
+            }
+        };
+        Self::of_wait(waiting, "answer", Question::form(&message, &schema), meaning)
+    }
+
+    fn of_wait(waiting: &Waiting, name: &str, question: Question, meaning: Meaning) -> Self {
+        let Waiting { session, call, round, .. } = *waiting;
+        // Rounds begin with 1, and most calls have one.
+        let key = if round <= 1 { name.to_owned() } else { format!("{name}-{round}") };
+        Self { key, question, session, call, round: Some(round), meaning }
+    }
+
+    /// Takes an answer, if it is one.
+    pub(super) async fn answered(
+        &self,
+        haft: &Haft,
+        by: &Principal,
+        answer: &Value,
+    ) -> Result<Taken, ResolveError> {
+        let Some(response) = self.response(answer) else { return Ok(Taken::No) };
+        let id = ResolutionId::from_bits(haft.driver().fresh()?);
+        let (session, call, round) = (self.session, self.call, self.round);
+        match haft.resolve_as(session, call, round, id, by.actor.clone(), response).await {
+            Ok(_) => Ok(Taken::Yes),
+            Err(ResolveError::Input(haft_runtime::InputError::Refused(refusal))) => {
+                // Whoever came first has decided; anything else about it is no answer.
+                let is_late = matches!(refusal, haft_core::session::Refusal::Stale(_));
+                Ok(if is_late { Taken::Yes } else { Taken::No })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn response(&self, answer: &Value) -> Option<Response> {
+        let answer = answer.as_object()?;
+        if self.question.kind != Kind::Elicitation {
+            return Some(Response::Answer { value: Value::Object(answer.clone()) });
+        }
+        let content = answer.get("content").and_then(Value::as_object);
+        match (answer.get("action")?.as_str()?, &self.meaning) {
+            ("accept", meaning) => self.accepted(meaning, answer, content.cloned()),
+            ("decline" | "cancel", Meaning::Input) => {
+                Some(Response::Answer { value: Value::Object(answer.clone()) })
+            }
+            ("decline", _) => Some(Response::Deny { note: None }),
+            // Who looks away has not decided.
+            _ => None,
+        }
+    }
+
+    fn accepted(
+        &self,
+        meaning: &Meaning,
+        answer: &Map<String, Value>,
+        content: Option<Map<String, Value>>,
+    ) -> Option<Response> {
+        let schema = self.question.params.get("requestedSchema");
+        let content = match (schema, content) {
+            (Some(schema), Some(content)) => Some(fitting(schema, content)?),
+            // An address that was opened has no content.
+            (None, content) => content,
+            (Some(_), None) => return None,
+        };
+        match meaning {
+            Meaning::Input => Some(Response::Answer { value: Value::Object(answer.clone()) }),
+            Meaning::Approval => {
+                let content = content?;
+                let note = content.get("note").and_then(Value::as_str).map(str::to_owned);
+                Some(match content.get("approve")?.as_bool()? {
+                    true => Response::Approve { arguments: None, note, grant: None },
+                    false => Response::Deny { note },
+                })
+            }
+            Meaning::Result => Some(Response::Answer { value: Value::Object(content?) }),
+            Meaning::ResultField => {
+                Some(Response::Answer { value: content?.get("answer")?.clone() })
+            }
+        }
+    }
+}
+
+fn fitting(schema: &Value, content: Map<String, Value>) -> Option<Map<String, Value>> {
+    let validator = Validator::compile(&Schema::from_value(schema).ok()?).ok()?;
+    let content = Value::Object(content);
+    validator.check(&content).ok()?;
+    match content {
+        Value::Object(content) => Some(content),
+        _ => None,
+    }
+}
+
+/// Returns whether a schema is one that MCP's forms can show: an object of plain fields.
+fn is_form(schema: &Value) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_plain = |field: &Value| {
+        let kind = field.get("type").and_then(Value::as_str);
+        matches!(kind, Some("string" | "number" | "integer" | "boolean"))
+    };
+    schema.get("type").is_some_and(|kind| kind == "object")
+        && properties.is_some_and(|fields| !fields.is_empty() && fields.values().all(is_plain))
+}
+
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns whether the caller may be asked about a wait at all.
+pub(super) fn is_for_caller(kind: SuspensionKind, consent: super::Consent) -> bool {
+    match kind {
+        SuspensionKind::Approval => consent == super::Consent::Approves,
+        SuspensionKind::Elicitation => true,
+        SuspensionKind::ClientExec | SuspensionKind::Settlement | SuspensionKind::Child => false,
+    }
+}

@@ -1,0 +1,169 @@
+//! What clients are shown: tools, prompts and resources.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft_core::ToolName;
+use haft_core::tool::Executor;
+use haft_runtime::registry::Registered;
+use haft_wire::{Dialect, Extension};
+use rmcp::model::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool};
+use serde_json::{Value, json};
+
+use super::McpServer;
+use crate::questions;
+
+/// The tool that picks up what became of a call.
+pub(super) const AWAIT_CALL: &str = "await_call";
+
+/// What was made out for one generation of the registry.
+#[derive(Default)]
+pub(super) struct Listing(Mutex<Option<(u64, Arc<Shown>)>>);
+
+/// Everything that is shown, in order.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) tools: Vec<Tool>,
+    pub(super) prompts: Vec<Prompt>,
+    /// Tools by the names under which clients call them.
+    by_name: HashMap<String, (usize, ToolName)>,
+}
+
+impl Shown {
+    pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.by_name.get(name).and_then(|(at, _)| self.tools.get(*at))
+    }
+
+    /// Returns the tool that a client calls by a name.
+    pub(super) fn called(&self, name: &str) -> Option<&ToolName> {
+        self.by_name.get(name).map(|(_, tool)| tool)
+    }
+}
+
+impl McpServer {
+    pub(super) fn shown(&self) -> Arc<Shown> {
+        let generation = self.0.haft.registry().generation();
+        let mut listing = self.0.listing.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*listing {
+            Some((of, shown)) if *of == generation => Arc::clone(shown),
+            _ => {
+                let shown = Arc::new(self.make_out());
+                *listing = Some((generation, Arc::clone(&shown)));
+                shown
+            }
+        }
+    }
+
+    fn make_out(&self) -> Shown {
+        let settings = &self.0.settings;
+        let offered = self.0.haft.registry().advertise(&settings.config.exposure);
+        let (mut tools, mut by_name, mut prompts) = (Vec::new(), HashMap::new(), Vec::new());
+        for registered in offered.tools().iter() {
+            let name = registered.name();
+            if settings.prompts.contains(name) {
+                prompts.push(prompt(registered));
+                continue;
+            }
+            let is_resource = settings.resources.iter().any(|source| source.tool == *name);
+            if is_resource || name.as_str() == questions::TOOL || !is_run_here(registered) {
+                continue;
+            }
+            let Some(tool) = tool(registered) else { continue };
+            by_name.insert(tool.name.to_string(), (tools.len(), name.clone()));
+            tools.push(tool);
+        }
+        tools.extend(await_call());
+        Shown { tools, prompts, by_name }
+    }
+
+    pub(super) fn resources(&self) -> Vec<Resource> {
+        let plain = self.0.settings.resources.iter().filter(|source| !source.is_template());
+        let shown = plain.map(|source| {
+            let mut resource = Resource::new(source.uri.clone(), source.name.clone());
+            resource.description = source.description.clone();
+            resource.mime_type = source.mime_type.clone();
+            resource
+        });
+        shown.collect()
+    }
+
+    pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
+        let templates = self.0.settings.resources.iter().filter(|source| source.is_template());
+        let shown = templates.map(|source| {
+            let mut template = ResourceTemplate::new(source.uri.clone(), source.name.clone());
+            template.description = source.description.clone();
+            template.mime_type = source.mime_type.clone();
+            template
+        });
+        let artifacts = ResourceTemplate::new("haft://artifacts/{id}", "artifact")
+            .with_description("An output that was kept outside a result");
+        shown.chain([artifacts]).collect()
+    }
+}
+
+/// An MCP client has no means to run a tool of ours, and a provider's tool is its own.
+fn is_run_here(registered: &Registered) -> bool {
+    matches!(registered.spec().executor, Executor::Server | Executor::Human)
+}
+
+fn tool(registered: &Registered) -> Option<Tool> {
+    let projected = Dialect::Mcp.project_definition(registered.spec(), Extension::Omit);
+    let mut body = projected.inspect_err(|error| {
+        tracing::warn!(%error, tool = %registered.name(), "a tool cannot be shown over MCP");
+    });
+    if let Ok(Value::Object(body)) = &mut body {
+        // A value that is no object is put into one, which its schema does not describe.
+        let is_object = |schema: &Value| schema.get("type").is_some_and(|kind| kind == "object");
+        if body.get("outputSchema").is_some_and(|schema| !is_object(schema)) {
+            body.remove("outputSchema");
+        }
+    }
+    serde_json::from_value(body.ok()?).ok()
+}
+
+fn prompt(registered: &Registered) -> Prompt {
+    let schema = registered.spec().input_schema.value();
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| {
+        required.is_some_and(|required| required.iter().any(|required| required == name))
+    };
+    let fields = schema.get("properties").and_then(Value::as_object);
+    let arguments = fields.into_iter().flatten().map(|(name, field)| {
+        let mut argument = PromptArgument::new(name).with_required(is_required(name));
+        let description = field.get("description").and_then(Value::as_str);
+        argument.description = description.map(str::to_owned);
+        argument
+    });
+    let description = Some(registered.spec().description.clone());
+    Prompt::new(registered.name().as_str(), description, Some(arguments.collect()))
+}
+
+fn await_call() -> Option<Tool> {
+    let body = json!({
+        "name": AWAIT_CALL,
+        "title": "Pick up a call",
+        "description": "Return the result of a call that was answered with a handle, because it \
+                        had to wait for someone: once it is there, or how it stands after a while. \
+                        Without a handle, list the calls of yours that wait.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "handle": {"type": "string", "description": "The handle that the call was answered with"},
+                "wait_seconds": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": 300,
+                    "description": "How long to wait for it; 20 unless told",
+                },
+            },
+            "additionalProperties": false,
+        },
+        "annotations": {
+            "readOnlyHint": true,
+            "destructiveHint": false,
+            "idempotentHint": true,
+            "openWorldHint": false,
+        },
+    });
+    serde_json::from_value(body).ok()
+}

@@ -1,0 +1,125 @@
+//! Haft as an MCP server.
+
+mod asks;
+mod caller;
+mod calls;
+mod changes;
+mod handler;
+mod http;
+mod listing;
+mod outcomes;
+mod request_state;
+mod serving;
+mod sessions;
+mod settings;
+mod tasks;
+
+use std::sync::Arc;
+
+use haft_runtime::Haft;
+use rmcp::ServiceExt;
+use tokio::sync::broadcast;
+
+use crate::principal::Principal;
+use crate::questions::{Attached, Questions};
+use handler::Connection;
+use listing::Listing;
+use sessions::Sessions;
+
+pub use http::{HttpDoor, McpService};
+pub use settings::{Consent, ResourceSource, ServerSettings, SessionUse, TaskUse};
+
+/// A node's tools for MCP clients; a clone shares it.
+#[derive(Clone)]
+pub struct McpServer(Arc<Shared>);
+
+struct Shared {
+    haft: Haft,
+    questions: Questions,
+    settings: ServerSettings,
+    sessions: Sessions,
+    listing: Listing,
+    resource_changes: broadcast::Sender<String>,
+    _attached: Attached,
+}
+
+/// How many changes of resources a slow client may miss.
+const RESOURCE_CHANGES_MAX: usize = 256;
+
+/// Why a connection ended before its client did.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The client did not open it as the protocol says.
+    #[error("the client did not open the connection: {0}")]
+    Opening(String),
+    /// The task that serves it broke down.
+    #[error("the connection broke down: {0}")]
+    Broken(String),
+}
+
+impl McpServer {
+    /// Serves a node. Its tools ask through `questions`, which was given to
+    /// [`crate::install`] when the node was built.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn new(haft: Haft, questions: Questions, settings: ServerSettings) -> Self {
+        let attached = questions.attach(&haft);
+        let (sessions, listing) = (Sessions::new(settings.sessions), Listing::default());
+        let (resource_changes, _) = broadcast::channel(RESOURCE_CHANGES_MAX);
+        let shared = Shared {
+            haft,
+            questions,
+            settings,
+            sessions,
+            listing,
+            resource_changes,
+            _attached: attached,
+        };
+        Self(Arc::new(shared))
+    }
+
+    /// Tells whoever subscribed to a resource that it changed.
+    pub fn resource_changed(&self, uri: &str) {
+        // Nobody may be there to hear it.
+        self.0.resource_changes.send(uri.to_owned()).unwrap_or_default();
+    }
+
+    /// Serves one client over this process's stdin and stdout, until it hangs up.
+    ///
+    /// # Errors
+    ///
+    /// When the client does not speak MCP.
+    pub async fn serve_stdio(&self, principal: Principal) -> Result<(), ServeError> {
+        self.serve(rmcp::transport::stdio(), principal).await
+    }
+
+    /// Serves one client over a pair of streams, until it hangs up.
+    ///
+    /// # Errors
+    ///
+    /// When the client does not speak MCP.
+    pub async fn serve<R, W>(&self, streams: (R, W), principal: Principal) -> Result<(), ServeError>
+    where
+        R: tokio::io::AsyncRead + Send + Unpin + 'static,
+        W: tokio::io::AsyncWrite + Send + Unpin + 'static,
+    {
+        let connection = Connection::new(self.clone(), Some(principal));
+        let running = connection.serve(streams).await;
+        let running = running.map_err(|error| ServeError::Opening(error.to_string()))?;
+        let ended = running.waiting().await;
+        ended.map(drop).map_err(|error| ServeError::Broken(error.to_string()))
+    }
+
+    /// Returns the service to mount, for example at `/mcp`.
+    pub fn http(&self, door: HttpDoor) -> McpService {
+        McpService::new(self, door)
+    }
+}
+
+impl std::fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpServer").field("haft", &self.0.haft).finish_non_exhaustive()
+    }
+}

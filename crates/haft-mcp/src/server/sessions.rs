@@ -1,0 +1,70 @@
+//! The sessions in which clients' calls are made.
+//!
+//! Where a session serves one call at a time, calls of many clients are committed together and
+//! none waits behind another's; when its call is over it is free for the next of the same
+//! principal.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use haft_core::SessionId;
+use haft_core::session::Config;
+use haft_runtime::{Haft, InputError};
+
+use super::settings::SessionUse;
+use crate::principal::Principal;
+
+/// How many sessions are kept for a principal's next calls.
+const IDLE_MAX: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Sessions {
+    session_use: SessionUse,
+    idle: Mutex<HashMap<Principal, Vec<SessionId>>>,
+}
+
+impl Sessions {
+    pub(super) fn new(session_use: SessionUse) -> Self {
+        Self { session_use, idle: Mutex::default() }
+    }
+
+    pub(super) async fn take(
+        &self,
+        haft: &Haft,
+        principal: &Principal,
+        config: &Config,
+    ) -> Result<SessionId, InputError> {
+        let idle = self.lock().get_mut(principal).and_then(|idle| match self.session_use {
+            SessionUse::Many => idle.pop(),
+            SessionUse::One => idle.first().copied(),
+        });
+        if let Some(session) = idle {
+            return Ok(session);
+        }
+        let Principal { actor, tenant } = principal.clone();
+        let opened = haft.open(tenant, config.clone(), actor).await?;
+        if self.session_use == SessionUse::Many {
+            return Ok(opened);
+        }
+        // Whoever opened one first has opened the one.
+        let mut sessions = self.lock();
+        let one = sessions.entry(principal.clone()).or_default();
+        if one.is_empty() {
+            one.push(opened);
+        }
+        Ok(one.first().copied().unwrap_or(opened))
+    }
+
+    pub(super) fn put_back(&self, principal: &Principal, session: SessionId) {
+        let mut sessions = self.lock();
+        let idle = sessions.entry(principal.clone()).or_default();
+        let takes = self.session_use == SessionUse::Many && idle.len() < IDLE_MAX;
+        if takes && !idle.contains(&session) {
+            idle.push(session);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Principal, Vec<SessionId>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

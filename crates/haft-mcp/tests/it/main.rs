@@ -1,0 +1,14 @@
+//! Haft behind real MCP peers: the official conformance suite, official SDKs, and clients by hand.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
+#![expect(clippy::disallowed_methods, reason = "peers are processes of their own")]
+#![expect(clippy::print_stdout, reason = "what is left out is said")]
+#![expect(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
+
+mod conformance;
+mod fixture;
+mod gated;
+mod killed;
+mod mounts;
+mod peers;
+mod wire;

@@ -1,0 +1,52 @@
+"""A server of the earlier revision that can be made to lie, to ask and to die."""
+import json, os, sys
+
+OUT = sys.stdout
+
+
+def say(message):
+    OUT.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    OUT.flush()
+
+
+def read():
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+def tools():
+    plain = {"type": "object", "properties": {"text": {"type": "string"}}}
+    described = os.environ.get("DESCRIPTION", "Say it again.")
+    names = os.environ.get("TOOLS", "echo,ask,die").split(",")
+    return [{"name": n, "description": described if n == "echo" else f"Does {n}.", "inputSchema": plain} for n in names]
+
+
+def call(request):
+    name, arguments = request["params"]["name"], request["params"].get("arguments", {})
+    with open(os.environ["COUNTER"], "a") as counter:
+        counter.write(name + "\n")
+    if name == "die":
+        os._exit(1)
+    text = arguments.get("text", "")
+    if name == "ask":
+        schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+        say({"id": "q1", "method": "elicitation/create", "params": {"message": "Which colour?", "requestedSchema": schema}})
+        answer = read()
+        text = json.dumps(answer["result"], sort_keys=True)
+    say({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
+
+
+while True:
+    message = read()
+    method = message.get("method")
+    if method == "initialize":
+        info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}}
+        say({"id": message["id"], "result": info})
+    elif method == "tools/list":
+        say({"id": message["id"], "result": {"tools": tools()}})
+    elif method == "tools/call":
+        call(message)
+    elif "id" in message and method:
+        say({"id": message["id"], "error": {"code": -32601, "message": "unknown"}})

@@ -1,0 +1,121 @@
+//! `POST /chat/{agent}`: the AI SDK's UI message stream, as `useChat` asks for it.
+
+use std::convert::Infallible;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream, StreamExt as _};
+use haft_core::session::{Event, State as SessionState, evolve};
+use haft_core::{SessionId, Timestamp};
+use haft_wire::front::ui_message;
+use serde_json::{Map, Value};
+
+use super::run::Run;
+use super::thread::{Taken, Thread};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::input::{Body, Params};
+use crate::keys::Scope;
+
+/// How many entries are read at once.
+const PAGE: u32 = 512;
+
+pub(crate) async fn run(
+    State(app): State<App>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    mut params: Params,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Response, Error> {
+    let environment = params.text("environment");
+    params.finish()?;
+    let body = Value::Object(body);
+    let name = body.get("id").and_then(Value::as_str).unwrap_or_default();
+    let (app, caller) = (&app, &caller);
+    let environment = environment.as_deref();
+    let thread = Thread { app, caller, agent: &agent, environment };
+    let (session, loaded) = thread.find_or_open(name).await?;
+    let live = app.haft().live().subscribe();
+    let read = ui_message::read(&body, loaded.state.as_open());
+    let (post, continued) = read.map_err(|error| Error::invalid(error.to_string()))?;
+    let seen = loaded.head.seq;
+    let input = match thread.take(session, post.message, post.decisions).await? {
+        Taken::To(input) => input,
+        Taken::TooLate(stale) => return Err(Error::conflict(stale)),
+    };
+    let message = continued.unwrap_or_else(|| message_id(session, seen));
+    let encoder = ui_message::Encoder::new(loaded.state);
+    let first = vec![encoder.start(&message)];
+    let run = Run { app: app.clone(), session, live, encoder, seen, input };
+    Ok(answer(run.frames(first)))
+}
+
+/// The run that is under way, from its beginning; nothing when none is.
+pub(crate) async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Path((agent, chat)): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let thread = Thread { app: &app, caller: &caller, agent: &agent, environment: None };
+    let session = thread.session(&chat);
+    let live = app.haft().live().subscribe();
+    let Some(loaded) = thread.find(session).await? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let Some((state, seen)) = run_under_way(&app, session).await? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let encoder = ui_message::Encoder::new(state);
+    let first = vec![encoder.start(&message_id(session, seen))];
+    let input = loaded.head.seq;
+    let run = Run { app: app.clone(), session, live, encoder, seen, input };
+    Ok(answer(run.frames(first)))
+}
+
+/// The state before the run under way began, and where in the log that is.
+async fn run_under_way(
+    app: &App,
+    session: SessionId,
+) -> Result<Option<(SessionState, u64)>, Error> {
+    let (mut state, mut seen, mut before) = (SessionState::Unopened, 0, None);
+    loop {
+        let page = app.store().entries(session, seen, PAGE).await?;
+        for entry in &page {
+            let event = entry.event()?;
+            if before.is_none() && matches!(event, Event::MessageReceived { .. }) {
+                before = Some((state.clone(), seen));
+            }
+            state = next(state, entry.at, &event)?;
+            seen = entry.seq;
+            if matches!(event, Event::TurnEnded { .. }) {
+                before = None;
+            }
+        }
+        if page.len() < PAGE as usize {
+            return Ok(before);
+        }
+    }
+}
+
+fn next(state: SessionState, at: Timestamp, event: &Event) -> Result<SessionState, Error> {
+    evolve(state, at, event).map_err(Error::internal)
+}
+
+/// The client's message that a run answers in, the same for whoever joins it.
+fn message_id(session: SessionId, seen: u64) -> String {
+    format!("{session}-{seen}")
+}
+
+fn answer(frames: impl Stream<Item = Value> + Send + 'static) -> Response {
+    let frames = frames.map(|frame| frame.to_string());
+    let frames = frames.chain(stream::iter(["[DONE]".to_owned()]));
+    let frames = frames.map(|data| Ok::<_, Infallible>(Frame::default().data(data)));
+    let sse = Sse::new(frames).keep_alive(KeepAlive::default());
+    ([("x-vercel-ai-ui-message-stream", "v1")], sse).into_response()
+}
