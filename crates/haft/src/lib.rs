@@ -59,7 +59,8 @@
 //! implements [`Tool`] itself.
 
 pub use haft_core::session::{
-    Config, Driver, Preview, Refusal, Reply, Returned, SuspendReason, SuspensionKind, Verification,
+    Allowance, Config, Driver, Limits, Preview, Refusal, Reply, Returned, SuspendReason,
+    SuspensionKind, Verification,
 };
 pub use haft_core::{
     Actor, ActorId, ArtifactId, ArtifactRef, CallId, CallResult, ContentBlock, Digest, Directives,
@@ -70,11 +71,11 @@ pub use haft_macros::{tool, tools};
 #[doc(hidden)]
 pub use haft_runtime::__private;
 pub use haft_runtime::{
-    Answer, Artifacts, AskedCall, BuildError, CallError, Direct, FunctionTool, GrantTerms, Haft,
-    HaftBuilder, InputError, Invocation, Judgement, Live, LiveStream, Middleware, Model,
-    ModelAnswer, ModelRequest, Need, Next, Opinion, Policy, ResolveError, Response, SealingKey,
-    Services, Settings, Step, Tool, ToolArguments, ToolContext, ToolError, ToolFuture, UndoError,
-    Verdict, Verifier, Waiting, Wish,
+    Answer, Artifacts, AskedCall, BuildError, CallError, Direct, FunctionTool, GrantError,
+    GrantTerms, Grants, Haft, HaftBuilder, HeldGrant, Holder, InputError, Invocation, Judgement,
+    Live, LiveStream, Middleware, Model, ModelAnswer, ModelRequest, Need, Next, Opinion, Policy,
+    ResolveError, Response, SealingKey, Services, Settings, Step, Tool, ToolArguments, ToolContext,
+    ToolError, ToolFuture, UndoError, Verdict, Verifier, Waiting, Wish,
 };
 pub use haft_runtime::{registry, schema, testing};
 pub use haft_store::{Store, Tenant};
@@ -84,9 +85,10 @@ pub use serde_json::{Value, json};
 /// What is declared about a tool, field by field.
 pub mod definition {
     pub use haft_core::tool::{
-        Category, Concurrency, Consequence, Definition, DefinitionError, Display, Facets, FsAccess,
-        Gate, Hook, Idempotency, Injected, InjectedKind, InterruptBehavior, Mode, Mutates, NotFor,
-        Precondition, ProcessUse, Reach, Redaction, Retention, Retry, Routing, Schema, SchemaError,
-        Scope, Spend, Status, Streaming, ToolSpec, Undo, UndoSource, Version,
+        Category, Concurrency, Consequence, Cost, Definition, DefinitionError, Display, Facets,
+        FsAccess, Gate, Hook, Idempotency, Injected, InjectedKind, InterruptBehavior, Mode,
+        Mutates, NotFor, Precondition, ProcessUse, Reach, Redaction, Retention, Retry, Routing,
+        Schema, SchemaError, Scope, Spend, Status, Streaming, Told, ToolSpec, Undo, UndoSource,
+        Unit, UnitError, Version,
     };
 }

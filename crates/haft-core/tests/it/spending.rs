@@ -3,9 +3,9 @@
 use crate::world::{World, ann, approve, arguments_of, delegation, deny, err, mutating, ok, tool};
 use haft_core::journal::replay;
 use haft_core::session::{
-    Allowance, AttemptEnded, AttemptReport, Config, Delegation, Driver, Edit, Event, Fit, Input,
-    Limits, Phase, Reconfigured, Refusal, RejectReason, Rejection, Resolution, State, ToolChange,
-    ToolChanged,
+    Allowance, AttemptEnded, AttemptReport, Config, Decided, Delegation, Driver, Edit, Event, Fit,
+    Input, Limits, Phase, Reconfigured, Refusal, RejectReason, Rejection, Resolution, State,
+    ToolChange, ToolChanged,
 };
 use haft_core::tool::{Cost, Gate, Retry, Spend, Told, ToolSpec, Unit};
 use haft_core::{CallId, ErrorClass};
@@ -313,11 +313,12 @@ fn started(events: &[Event]) -> u64 {
             Event::CallProposed { call, arguments: with, .. } => {
                 arguments.insert(*call, with.record()["amount"].as_u64().unwrap());
             }
-            Event::CallResolved { call, decision, .. } => {
-                if let haft_core::session::Decided::Approve { arguments: Some(with), .. } = decision
-                {
-                    arguments.insert(*call, with.record()["amount"].as_u64().unwrap());
-                }
+            Event::CallResolved {
+                call,
+                decision: Decided::Approve { arguments: Some(with), .. },
+                ..
+            } => {
+                arguments.insert(*call, with.record()["amount"].as_u64().unwrap());
             }
             Event::CallStarted { call, .. } => {
                 ran.insert(*call, arguments[call]);
