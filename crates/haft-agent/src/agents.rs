@@ -125,6 +125,7 @@ impl Models {
         Ok(Arc::new(ProviderModel::new(config)?))
     }
 
+    #[expect(clippy::result_large_err, reason = "it is the error of the trait that it serves")]
     fn chosen(&self, request: &ModelRequest) -> Result<Arc<dyn Model>, Failure> {
         let agent = request.open.config.agent.as_ref();
         let named = agent.map(|agent| agent.model.parse::<ModelName>()).transpose();

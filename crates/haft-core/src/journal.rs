@@ -54,7 +54,8 @@ impl Head {
         at: Timestamp,
         event: &Event,
     ) -> Result<Entry, JournalError> {
-        let unwritable = |message: String| JournalError::Unwritable { event: event.name(), message };
+        let unwritable =
+            |message: String| JournalError::Unwritable { event: event.name(), message };
         let mut body = Vec::with_capacity(BODY_LEN_USUAL);
         serde_json::to_writer(&mut body, event).map_err(|error| unwritable(error.to_string()))?;
         let body = String::from_utf8(body).map_err(|error| unwritable(error.to_string()))?;

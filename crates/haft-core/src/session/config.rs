@@ -33,6 +33,9 @@ pub struct Config {
     pub on_message: MessageRule,
     /// How much it may do.
     pub limits: Limits,
+    /// How long a call waits for someone outside, instead of what its tool says.
+    #[serde(skip_serializing_if = "is_default")]
+    pub suspend_ttl: Option<Millis>,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
 }
@@ -54,6 +57,7 @@ impl Default for Config {
             toolset: Toolset::default(),
             on_message: MessageRule::default(),
             limits: Limits::default(),
+            suspend_ttl: None,
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
         }
     }
@@ -76,6 +80,7 @@ impl Config {
             toolset: self.toolset.narrowed_by(&wish.toolset),
             on_message: wish.on_message,
             limits: self.limits.narrowed_by(&wish.limits),
+            suspend_ttl: self.suspend_ttl.into_iter().chain(wish.suspend_ttl).min(),
             settle_ttl: self.settle_ttl.min(wish.settle_ttl),
         }
     }

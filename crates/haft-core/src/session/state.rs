@@ -27,6 +27,7 @@ use crate::tool::Contract;
 /// Where a session stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "nearly every session that is held is open")]
 pub enum State {
     /// It does not exist yet.
     #[default]

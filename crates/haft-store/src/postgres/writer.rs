@@ -169,11 +169,7 @@ impl Transactions {
     }
 
     /// Appends all of them, or none; returns whether it could.
-    async fn transact_at_once(
-        &self,
-        connected: &Connected,
-        batch: &[Job],
-    ) -> Result<bool, Failed> {
+    async fn transact_at_once(&self, connected: &Connected, batch: &[Job]) -> Result<bool, Failed> {
         let mut in_order: Vec<_> = batch.iter().map(|job| &job.prepared).collect();
         in_order.sort_unstable_by_key(|prepared| prepared.session);
         let mut changes = Batch::default();

@@ -182,8 +182,8 @@ fn answer_all(batch: Vec<Box<dyn Job>>) {
     let Some(runtime) = runtime.filter(|_| batch.len() > 1) else {
         return batch.into_iter().for_each(|job| job.answer(Ok(())));
     };
-    let is_there = |job: &Box<dyn Job>| job.runtime().is_some_and(|it| it.id() == runtime.id());
-    let (there, elsewhere): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_there);
+    let (there, elsewhere): (Vec<_>, Vec<_>) =
+        batch.into_iter().partition(|job| job.runtime().is_some_and(|it| it.id() == runtime.id()));
     // A runtime that is shutting down drops it, and along with it all who wait there.
     drop(runtime.spawn(async move { there.into_iter().for_each(|job| job.answer(Ok(()))) }));
     elsewhere.into_iter().for_each(|job| job.answer(Ok(())));
