@@ -7,6 +7,7 @@
 mod audit;
 mod bench;
 mod hands;
+mod keys;
 mod place;
 mod serve;
 mod torture;
@@ -31,6 +32,9 @@ enum Command {
     /// Measures on this machine.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Makes API keys.
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Serves Haft over HTTP.
     Serve(serve::Args),
     /// Kills a real process again and again while it works, and counts what happened.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),
+        Command::Keys(command) => keys::run(command),
         Command::Serve(args) => serve::run(&args),
         Command::Torture(args) => torture::run(&args),
         Command::TortureDuel(args) => torture::duel(&args),

@@ -96,6 +96,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let config = Config {
         admin_key: args.api_key.clone(),
         suspend_ttl: args.suspend_ttl,
+        uploads: Some(args.place.data.join("uploads")),
         hosts: args.hosts.clone(),
     };
     let server = Server::bind(haft.clone(), listener, config).await?;
@@ -132,12 +133,12 @@ async fn start(args: &Args) -> anyhow::Result<Haft> {
     fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
     let store = args.place.open().await?;
     let launcher = Launcher::this_program();
-    let (workspaces, sessions) = (data.join("workspaces"), store.clone());
+    let (data, sessions) = (data.clone(), store.clone());
     let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
-        workspace::of(sessions.clone(), workspaces.clone(), session)
+        workspace::of(sessions.clone(), data.clone(), session)
     });
     let builder = Haft::builder()
-        .sealing_key(sealing_key(&data.join("sealing-key"))?)
+        .sealing_key(sealing_key(&args.place.data.join("sealing-key"))?)
         .model(Models::new(args.models.settings()));
     Ok(haft_tools::install(builder, hands).start(store)?)
 }
