@@ -125,16 +125,14 @@ impl Models {
         Ok(Arc::new(ProviderModel::new(config)?))
     }
 
-    #[expect(clippy::result_large_err, reason = "it is the error of the trait that it serves")]
-    fn chosen(&self, request: &ModelRequest) -> Result<Arc<dyn Model>, Failure> {
+    fn chosen(&self, request: &ModelRequest) -> Result<Arc<dyn Model>, String> {
         let agent = request.open.config.agent.as_ref();
         let named = agent.map(|agent| agent.model.parse::<ModelName>()).transpose();
         let chosen = named.map_err(ChoiceError::from).and_then(|named| {
             named.or_else(|| self.default.clone()).map(|name| self.model(&name)).transpose()
         });
-        let failed = |message: String| Failure::new(ErrorClass::Internal, message);
-        let none = || failed("the session has no agent and the node no default model".to_owned());
-        chosen.map_err(|error| failed(error.to_string()))?.ok_or_else(none)
+        let none = || "the session has no agent and the node no default model".to_owned();
+        chosen.map_err(|error| error.to_string())?.ok_or_else(none)
     }
 }
 
@@ -150,7 +148,11 @@ impl fmt::Debug for Models {
 
 impl Model for Models {
     fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
-        Box::pin(async move { self.chosen(&request)?.answer(request).await })
+        Box::pin(async move {
+            let chosen = self.chosen(&request);
+            let failed = |message| Failure::new(ErrorClass::Internal, message);
+            chosen.map_err(failed)?.answer(request).await
+        })
     }
 
     fn summarise<'a>(&'a self, request: &'a ModelRequest) -> ToolFuture<'a, Option<Summary>> {

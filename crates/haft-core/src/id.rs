@@ -71,8 +71,9 @@ macro_rules! id_type {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let text = encode(self.0);
                 f.write_str(concat!($prefix, "_"))?;
-                f.write_str(std::str::from_utf8(&encode(self.0)).map_err(|_| fmt::Error)?)
+                f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
             }
         }
 

@@ -6,6 +6,7 @@ mod agents;
 mod context;
 mod exchange;
 mod fake;
+mod local_model;
 mod pairing;
 mod sessions;
 mod streams;

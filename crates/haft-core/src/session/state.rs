@@ -27,7 +27,7 @@ use crate::tool::Contract;
 /// Where a session stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "nearly every session that is held is open")]
+#[expect(clippy::large_enum_variant, reason = "a session is open for as long as its state is held")]
 pub enum State {
     /// It does not exist yet.
     #[default]
@@ -58,6 +58,9 @@ pub struct Open {
     pub turn: u32,
     pub(super) turns_in_run: u32,
     pub(super) calls_in_run: u32,
+    /// What the model asked for in this turn that cannot be called, when that fails the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) misuse: Option<String>,
     pub(super) calls: Vec<Arc<Call>>,
     /// The newest calls that have left the turn, so that whoever comes late is told what became
     /// of them, and no id is used again at once.

@@ -131,7 +131,7 @@ mod tests {
         let toolset = Toolset { own: vec![tool], ..Toolset::default() };
         let config = Arc::new(Config { toolset, ..Config::default() });
         let session = SessionId::from_bits(1);
-        let opened = Event::SessionOpened { session, config, by: Actor::system() };
+        let opened = Event::SessionOpened { session, config, by: Actor::system(), parent: None };
         let text = serde_json::to_string(&opened).unwrap();
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), opened);
     }

@@ -24,7 +24,7 @@ use crate::fresh::fresh_bits;
 use crate::haft::{Answer, CallError, Haft, HaftBuilder};
 
 pub use conformance::{Conformance, Nonconforming};
-pub use model::ScriptedModel;
+pub use model::QueuedModel;
 pub use record::Record;
 
 /// When a test's clock starts: a round number, easy to find in what is recorded.
