@@ -184,11 +184,18 @@ impl Projection {
                 self.spent.add(summary.usage);
                 self.emit("agent.thread_context_compacted", None, json!({}));
             }
-            Event::CallDelegated { delegation, .. } => self.delegate(&delegation),
             Event::TurnEnded { turn, ending } => {
                 self.answered = turn;
                 self.end_turn(&ending);
             }
+            event => self.evolve_call(event),
+        }
+    }
+
+    /// What has no words in the API leads to no event.
+    fn evolve_call(&mut self, event: Event) {
+        match event {
+            Event::CallDelegated { delegation, .. } => self.delegate(&delegation),
             Event::CallProposed { call, contract, arguments, derivation, .. } => {
                 let (tool, input) = (contract.tool.as_str(), arguments.record());
                 self.propose(call, contract.executor, tool, input, derivation.decision);
@@ -207,24 +214,7 @@ impl Projection {
                 self.resolve(call, resolution.map(|id| id.to_string()), &decision);
             }
             Event::CallFinished { outcome } => self.finish(&outcome),
-            Event::SessionInterrupted { .. }
-            | Event::SessionEnding { .. }
-            | Event::CallRetryScheduled { .. }
-            | Event::CallInterrupted { .. }
-            | Event::CallVerified { .. }
-            | Event::CallCancelling { .. }
-            | Event::CallRedefined { .. }
-            | Event::CallBarred { .. }
-            | Event::ChildStopped { .. }
-            | Event::LearningCaptured { .. }
-            | Event::LoopDirected { .. }
-            | Event::ParentTold { .. }
-            | Event::ProviderResultIgnored { .. }
-            | Event::WakeCancelled { .. }
-            | Event::WakeFellDue { .. }
-            | Event::WakeQueued { .. }
-            | Event::GrantAdded { .. }
-            | Event::GrantRevoked { .. } => {}
+            _ => {}
         }
     }
 
