@@ -24,8 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How many sessions' events are remembered, and how many of each at most: whoever reads page
 /// after page does not have the log folded anew for each.
-const REMEMBERED: usize = 32;
-const REMEMBERED_EVENTS_MAX: usize = 20_000;
+const REMEMBERED: usize = 16;
+const REMEMBERED_EVENTS_MAX: usize = 10_000;
 
 /// Reads a log from its beginning; goes on where it was left.
 #[derive(Debug)]

@@ -98,6 +98,14 @@ impl Session {
         status_of(&self.loaded.state)
     }
 
+    /// Writes the session as the API shows it by itself, with what it has cost: in a list that
+    /// would have every log folded.
+    pub(crate) async fn shown_whole(&self, app: &App, tenant: &Tenant) -> Result<Value, Error> {
+        let mut shown = self.shown(app, tenant).await?;
+        shown["usage"] = feed::read(app, self.id, |_, spent| spent.shown()).await?;
+        Ok(shown)
+    }
+
     /// Writes the session as the API shows it.
     pub(crate) async fn shown(&self, app: &App, tenant: &Tenant) -> Result<Value, Error> {
         let beside = |name: &str| self.beside.members.get(name).cloned().unwrap_or(Value::Null);
@@ -106,7 +114,6 @@ impl Session {
         let shown = app.objects().find(tenant, Sort::Agent, &agent.id, version).await?;
         let shown = shown.ok_or_else(|| Error::internal("the session's agent is gone"))?;
         let environment = agent.environment.as_ref().map(|environment| &environment.id);
-        let usage = feed::read(app, self.id, |_, spent| spent.shown()).await?;
         Ok(json!({
             "id": self.id.to_string(),
             "type": "session",
@@ -121,7 +128,7 @@ impl Session {
             "stats": {},
             "status": self.status(),
             "title": beside("title"),
-            "usage": usage,
+            "usage": {},
             "vault_ids": [],
         }))
     }

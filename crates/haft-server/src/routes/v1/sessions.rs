@@ -150,7 +150,7 @@ async fn cast(app: &App, caller: &Caller, declared: &Declared) -> Result<Cast, E
 
 async fn shown(app: &App, caller: &Caller, id: &str) -> Result<Json<Value>, Error> {
     let session = Session::seen(app, caller, id).await?;
-    Ok(Json(session.shown(app, &caller.tenant).await?))
+    Ok(Json(session.shown_whole(app, &caller.tenant).await?))
 }
 
 pub(crate) async fn retrieve(
