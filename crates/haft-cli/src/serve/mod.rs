@@ -118,14 +118,16 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
 fn announce(args: &Args, server: &Server) {
     let address = server.address();
     eprintln!("haft {} serves", env!("CARGO_PKG_VERSION"));
-    println!("api      http://{address}/v1");
-    match &args.place.database_url {
-        Some(_) => println!("data     the PostgreSQL database of --database-url"),
-        None => println!("data     {}", args.place.data.display()),
-    }
+    let data = match &args.place.database_url {
+        Some(_) => "the PostgreSQL database of --database-url".to_owned(),
+        None => args.place.data.display().to_string(),
+    };
+    let mut said = format!("api      http://{address}/v1\ndata     {data}\n");
     if let Some(key) = server.first_key() {
-        println!("key      {}  (shown this once)", key.reveal());
+        said.push_str(&format!("key      {}  (shown this once)\n", key.reveal()));
     }
+    // A reader that has gone away, as in `haft serve | head -1`, is no reason not to serve.
+    drop(std::io::stdout().write_all(said.as_bytes()));
 }
 
 async fn start(args: &Args) -> anyhow::Result<Haft> {
