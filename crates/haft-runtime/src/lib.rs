@@ -50,5 +50,6 @@ pub use tool::{
     ToolFuture,
 };
 pub use toolbox::{
-    Invocation, Judgement, Middleware, Next, Opinion, Policy, SealingKey, Toolbox, Verifier, Wish,
+    Invocation, Judgement, Middleware, Next, Opinion, Policy, SealError, SealingKey, Toolbox,
+    Verifier, Wish,
 };

@@ -36,6 +36,9 @@ pub struct Config {
     pub on_misuse: MisuseRule,
     /// How much it may do.
     pub limits: Limits,
+    /// How long a call waits for someone outside, instead of what its tool says.
+    #[serde(skip_serializing_if = "is_default")]
+    pub suspend_ttl: Option<Millis>,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
 }
@@ -58,6 +61,7 @@ impl Default for Config {
             on_message: MessageRule::default(),
             on_misuse: MisuseRule::default(),
             limits: Limits::default(),
+            suspend_ttl: None,
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
         }
     }
@@ -81,6 +85,7 @@ impl Config {
             on_message: wish.on_message,
             on_misuse: self.on_misuse.max(wish.on_misuse),
             limits: self.limits.narrowed_by(&wish.limits),
+            suspend_ttl: self.suspend_ttl.into_iter().chain(wish.suspend_ttl).min(),
             settle_ttl: self.settle_ttl.min(wish.settle_ttl),
         }
     }

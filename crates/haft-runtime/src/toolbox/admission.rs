@@ -67,7 +67,7 @@ impl Toolbox {
 
     async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given<'_>) -> Check {
         let Some(registered) = self.tool(&asker.config.toolset, name) else {
-            return self.offered(asker.config).unknown(name).into();
+            return self.unknown(asker.config, name).into();
         };
         self.live.step(asker.session, id, Step::NameKnown);
         let arguments = match admitted(&registered, given) {
@@ -98,6 +98,10 @@ impl Toolbox {
         Check::Sound(SoundCall { contract, arguments, policy, grants: Vec::new() })
     }
 
+    fn unknown(&self, config: &Config, name: &str) -> Refusal {
+        self.offered(config).unknown_as(name, |tool| config.toolset.called(tool))
+    }
+
     /// The call that another one only stands for, checked as if it had been asked for itself.
     fn meant(
         &self,
@@ -106,8 +110,7 @@ impl Toolbox {
         arguments: Map<String, Value>,
     ) -> Result<Meant, Box<Check>> {
         let Some(registered) = self.tool(&asker.config.toolset, name.as_str()) else {
-            let unknown = self.offered(asker.config).unknown(name.as_str());
-            return Err(Box::new(unknown.into()));
+            return Err(Box::new(self.unknown(asker.config, name.as_str()).into()));
         };
         let arguments = admitted(&registered, Given::Object(arguments))
             .map_err(|refusal| Box::new(Check::from(refusal)))?;

@@ -42,8 +42,8 @@ pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
 use own_tools::OwnTools;
 pub use policy::{Opinion, Policy, Wish};
 pub(crate) use redaction::Redactor;
-pub use sealing::SealingKey;
-pub(crate) use sealing::{SealError, Sealer};
+pub(crate) use sealing::Sealer;
+pub use sealing::{SealError, SealingKey};
 
 /// Everything that a toolbox is made of.
 pub(crate) struct Parts {
@@ -123,6 +123,11 @@ impl Toolbox {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Returns what seals secrets.
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// Takes arguments into the form that is recorded.
