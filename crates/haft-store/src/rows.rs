@@ -5,7 +5,7 @@
 //! admitted and started in one transition.
 
 use haft_core::session::{DecidedBy, Event, RecoveryPlan, SuspensionKind, VerifyFinding};
-use haft_core::{CallId, CallResult, ErrorClass, Outcome, Timestamp};
+use haft_core::{ActorId, CallId, CallResult, ErrorClass, Outcome, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -86,6 +86,9 @@ pub(crate) fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) status: Option<SessionStatus>,
+    /// Said when the session is opened, and never again.
+    pub(crate) agent: Option<ActorId>,
+    pub(crate) parent: Option<SessionId>,
     pub(crate) calls: Vec<CallChange>,
 }
 
@@ -134,9 +137,12 @@ impl Rows {
 
     fn take(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::SessionOpened { .. } | Event::TurnEnded { .. } => {
+            Event::SessionOpened { config, .. } => {
                 self.status = Some(SessionStatus::Idle);
+                self.agent.clone_from(&config.agent);
+                self.parent = config.parent;
             }
+            Event::TurnEnded { .. } => self.status = Some(SessionStatus::Idle),
             Event::TurnStarted { .. } => self.status = Some(SessionStatus::Working),
             Event::SessionEnded {} => self.status = Some(SessionStatus::Ended),
             Event::CallProposed { call, contract, .. } => {
@@ -191,6 +197,7 @@ impl Rows {
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
             | Event::ProviderResultIgnored { .. }
+            | Event::GoalSet { .. }
             | Event::GrantAdded { .. }
             | Event::GrantRevoked { .. } => {}
         }

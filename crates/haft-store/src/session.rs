@@ -2,7 +2,7 @@
 
 use haft_core::journal::{Entry, Head, JournalError, replay};
 use haft_core::session::{DecidedBy, State};
-use haft_core::{ErrorClass, SessionId, Timestamp};
+use haft_core::{ActorId, ErrorClass, SessionId, Timestamp};
 
 use crate::append::SNAPSHOT_FORMAT;
 use crate::error::Error;
@@ -67,6 +67,10 @@ pub struct SessionFilter {
     pub tenant: Option<Tenant>,
     /// Only those with this status.
     pub status: Option<SessionStatus>,
+    /// Only those of one agent.
+    pub agent: Option<ActorId>,
+    /// Only those that this session opened.
+    pub parent: Option<SessionId>,
 }
 
 /// A session in a list; the newest come first, as ids are ordered by time.
@@ -86,6 +90,10 @@ pub struct ListedSession {
     pub created_at: Timestamp,
     /// When it was last appended to.
     pub updated_at: Timestamp,
+    /// Which agent's it is.
+    pub agent: Option<ActorId>,
+    /// The session that opened it.
+    pub parent: Option<SessionId>,
 }
 
 /// What is known about a call, also about one of an earlier turn.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::actor::ActorId;
+use crate::id::SessionId;
 use crate::permission::{Exposure, Level, Profile};
 use crate::time::Millis;
 
@@ -28,6 +30,12 @@ pub struct Config {
     pub limits: Limits,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
+    /// Which agent's session it is; sessions of one agent may read each other. It never changes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub agent: Option<ActorId>,
+    /// The session of the same agent that opened it. It never changes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub parent: Option<SessionId>,
 }
 
 /// Only what is a word, and not a number that may be tuned, is left out of the log: what is left
@@ -46,6 +54,8 @@ impl Default for Config {
             on_message: MessageRule::default(),
             limits: Limits::default(),
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
+            agent: None,
+            parent: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::admission::{Permit, Rejection};
 use super::config::Config;
+use super::goal::Goal;
 use super::suspension::{Decided, Preview, SuspendReason, SuspensionKind};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
@@ -276,6 +277,14 @@ pub enum Event {
         /// The id it was for.
         provider_id: ProviderCallId,
     },
+    /// Someone said what the session is to achieve.
+    #[serde(rename = "goal.set")]
+    GoalSet {
+        /// What.
+        goal: Goal,
+        /// Who.
+        by: Actor,
+    },
     /// Someone gave a standing permission.
     #[serde(rename = "grant.added")]
     GrantAdded {
@@ -341,6 +350,7 @@ impl Event {
             | Self::TurnAnswered { .. }
             | Self::TurnEnded { .. }
             | Self::ProviderResultIgnored { .. }
+            | Self::GoalSet { .. }
             | Self::GrantAdded { .. }
             | Self::GrantRevoked { .. } => None,
         }
@@ -374,6 +384,7 @@ impl Event {
             Self::CallBarred { .. } => "call.barred",
             Self::CallFinished { .. } => "call.finished",
             Self::ProviderResultIgnored { .. } => "provider.result_ignored",
+            Self::GoalSet { .. } => "goal.set",
             Self::GrantAdded { .. } => "grant.added",
             Self::GrantRevoked { .. } => "grant.revoked",
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::admission::{Basis, Permit};
 use super::config::Driver;
 use super::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
+use super::goal::ActiveGoal;
 use super::state::{Activity, Call, DecidedBy, Open, Phase, RECENT_MAX, State, Stopping};
 use super::suspension::Decided;
 use super::suspension::Suspension;
@@ -49,6 +50,7 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
                 heard: Vec::new(),
                 advertised: None,
                 grants: Vec::new(),
+                goal: None,
             }));
         }
         (State::Open(open), Event::SessionEnded {}) => {
@@ -101,13 +103,8 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             current_turn(open, *turn)
         }
         Event::TurnEnded { turn, .. } => turn_ended(open, *turn),
-        Event::GrantAdded { grant } => {
-            open.grants.push(grant.clone());
-            Ok(())
-        }
-        Event::GrantRevoked { grant, .. } => {
-            open.grants.retain(|held| held.id != *grant);
-            Ok(())
+        Event::GoalSet { .. } | Event::GrantAdded { .. } | Event::GrantRevoked { .. } => {
+            apply_decision(open, at, event)
         }
         Event::ProviderResultIgnored { .. } => Ok(()),
         Event::CallProposed { call, provider_id, contract, arguments, .. } => {
@@ -132,6 +129,20 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallBarred { .. }
         | Event::CallFinished { .. } => apply_to_call(open, at, event),
     }
+}
+
+/// What someone decided about the session, and not about a call.
+fn apply_decision(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
+    match event {
+        Event::GoalSet { goal, by } => {
+            let (goal, by) = (goal.clone(), by.clone());
+            open.goal = Some(Arc::new(ActiveGoal { goal, by, at }));
+        }
+        Event::GrantAdded { grant } => open.grants.push(grant.clone()),
+        Event::GrantRevoked { grant, .. } => open.grants.retain(|held| held.id != *grant),
+        _ => return Err("it is no decision about the session"),
+    }
+    Ok(())
 }
 
 fn turn_started(open: &mut Open, turn: u32) -> Evolved {
@@ -230,6 +241,7 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallProposed { .. }
         | Event::CallRejected { .. }
         | Event::ProviderResultIgnored { .. }
+        | Event::GoalSet { .. }
         | Event::GrantAdded { .. }
         | Event::GrantRevoked { .. } => Err("it does not move a call"),
     }

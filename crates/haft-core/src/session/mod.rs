@@ -12,6 +12,7 @@ mod decide;
 mod effect;
 mod event;
 mod evolve;
+mod goal;
 mod input;
 mod refusal;
 mod resolution;
@@ -26,11 +27,12 @@ pub use event::{
     Event, InterruptCause, Narrowed, RecoveryPlan, Seen, StartCause, TurnEnding, VerifyFinding,
 };
 pub use evolve::{Corrupt, evolve};
+pub use goal::{ActiveGoal, Goal, GoalError};
 pub use input::{
     AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ClientGone, Ended, Expired,
-    GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened,
-    PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned, SoundCall,
-    ToolChange, ToolChanged, TurnAsked, Verification, Verified,
+    GoalSet, GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed,
+    Opened, PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned,
+    SoundCall, ToolChange, ToolChanged, TurnAsked, Verification, Verified,
 };
 pub use refusal::{Refusal, Stale};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};

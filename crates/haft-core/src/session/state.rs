@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::admission::Permit;
 use super::config::Config;
 use super::event::StartCause;
+use super::goal::ActiveGoal;
 use super::suspension::{DecidedKind, SuspendReason, Suspension};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
@@ -64,6 +65,9 @@ pub struct Open {
     pub(super) heard: Vec<MessageId>,
     pub(super) advertised: Option<Arc<BTreeSet<ToolName>>>,
     pub(super) grants: Vec<StandingGrant>,
+    /// What it is to achieve, if anyone said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Arc<ActiveGoal>>,
 }
 
 /// What an open session is doing.

@@ -16,10 +16,10 @@ use crate::world::{
 };
 use haft_core::session::{
     Activity, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone, Config,
-    Driver, Ended, Expired, Fit, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
-    ModelAnswered, ModelFailed, Opened, Phase, Preview, Previewed, Reconfigured, Resolution,
-    RetryDue, Returned, Settlement, State, Stopping, SuspensionKind, ToolChange, ToolChanged,
-    TurnAsked, Verification, Verified,
+    Driver, Ended, Expired, Fit, Goal, GoalSet, GrantRevoked, Granted, Input, Interrupted, Limits,
+    MessageArrived, ModelAnswered, ModelFailed, Opened, Phase, Preview, Previewed, Reconfigured,
+    Resolution, RetryDue, Returned, Settlement, State, Stopping, SuspensionKind, ToolChange,
+    ToolChanged, TurnAsked, Verification, Verified,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -137,8 +137,10 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
     let opened = Opened { session: SessionId::from_bits(7), config: config.clone(), by: ann() };
     let grant = grant_for(world, &charge());
     let revoked = GrantRevoked { grant: GrantId::from_bits(404), by: ann() };
+    let goal = Goal::new("ship", None, ["tests pass"]).unwrap();
     vec![
         ("opened", Input::Opened(opened)),
+        ("goal set", Input::GoalSet(GoalSet { goal, by: ann() })),
         ("reconfigured", Input::Reconfigured(Reconfigured { config, by: ann() })),
         ("granted", Input::Granted(Granted { grant })),
         ("grant revoked", Input::GrantRevoked(revoked)),
@@ -237,6 +239,7 @@ fn variant(input: &Input) -> &'static str {
         Input::ToolChanged(_) => "tool changed",
         Input::Interrupted(_) => "interrupted",
         Input::Reconfigured(_) => "reconfigured",
+        Input::GoalSet(_) => "goal set",
         Input::Granted(_) => "granted",
         Input::GrantRevoked(_) => "grant revoked",
         Input::Ended(_) => "ended",
@@ -246,7 +249,7 @@ fn variant(input: &Input) -> &'static str {
     }
 }
 
-const VARIANTS: usize = 22;
+const VARIANTS: usize = 23;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {

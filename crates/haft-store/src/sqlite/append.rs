@@ -1,5 +1,6 @@
 //! An append, as statements in the writer's transaction.
 
+use haft_core::ActorId;
 use haft_core::journal::Head;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
@@ -102,8 +103,9 @@ fn create(
     cached(
         connection,
         "INSERT INTO sessions
-           (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+           (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at, agent,
+            parent)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)",
     )?
     .execute(params![
         id_bytes(prepared.session.bits()),
@@ -114,6 +116,8 @@ fn create(
         opening.owner.as_ref().map(|owner| owner.as_str()),
         status.as_str(),
         prepared.at.ms(),
+        prepared.rows.agent.as_ref().map(ActorId::as_str),
+        prepared.rows.parent.map(|parent| id_bytes(parent.bits())),
     ])?;
     let key = connection.last_insert_rowid();
     if let Some(piece) = piece {

@@ -42,9 +42,17 @@ impl Session {
         Self::create_owned(store, tenant, None).await
     }
 
+    pub(crate) async fn create_with(store: &Store, tenant: &str, config: Config) -> Self {
+        Self::create_as(store, tenant, None, config).await
+    }
+
     pub(crate) async fn create_owned(store: &Store, tenant: &str, owner: Option<NodeId>) -> Self {
-        let (id, now) = (SessionId::from_bits(fresh()), START);
         let config = Config { driver: DrivenBy::Caller, ..Config::default() };
+        Self::create_as(store, tenant, owner, config).await
+    }
+
+    async fn create_as(store: &Store, tenant: &str, owner: Option<NodeId>, config: Config) -> Self {
+        let (id, now) = (SessionId::from_bits(fresh()), START);
         let opened = Opened { session: id, config, by: ann() };
         let decision = decide(&State::Unopened, now, Input::Opened(opened)).unwrap();
         let tenant = Tenant::new(tenant).unwrap();
