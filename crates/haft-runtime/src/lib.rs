@@ -45,7 +45,7 @@ pub use performer::{Job, Performer, Task};
 #[doc(hidden)]
 pub use tool::__private;
 pub use tool::{
-    FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError, ToolFuture,
+    FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError, ToolFuture, Weighed,
 };
 pub use toolbox::{
     Invocation, Judgement, Middleware, Next, Opinion, Policy, SealingKey, Toolbox, Verifier, Wish,

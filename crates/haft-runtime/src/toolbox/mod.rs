@@ -37,6 +37,7 @@ use crate::tool::{Scope, Services, Surroundings, ToolArguments, ToolContext, Too
 pub(crate) use admission::{Asked, Asker, Given};
 pub(crate) use execution::Run;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
+pub(crate) use policy::Policies;
 pub use policy::{Opinion, Policy, Wish};
 pub(crate) use redaction::Redactor;
 pub use sealing::SealingKey;
@@ -68,7 +69,7 @@ pub struct Toolbox {
     store: Option<Store>,
     middleware: Vec<Arc<dyn Middleware>>,
     verifiers: Vec<Arc<dyn Verifier>>,
-    policies: Vec<Arc<dyn Policy>>,
+    policies: Policies,
     selectors: Vec<Arc<dyn Selector>>,
     model: Option<Arc<dyn Model>>,
 }
@@ -79,7 +80,11 @@ impl Toolbox {
         let artifacts = Artifacts::new(store.clone(), clock.clone());
         let redactor = Redactor::new(&secrets);
         let sealer = Sealer::new(store.clone(), sealing_key, clock.clone());
+        let policies = Policies::new(parts.policies);
         let surroundings = Surroundings {
+            registry: registry.clone(),
+            policies: policies.clone(),
+            clock: clock.clone(),
             services,
             artifacts,
             redactor,
@@ -95,7 +100,7 @@ impl Toolbox {
             store,
             middleware: parts.middleware,
             verifiers: parts.verifiers,
-            policies: parts.policies,
+            policies,
             selectors: parts.selectors,
             model: parts.model,
         }
