@@ -5,7 +5,7 @@
 //! admitted and started in one transition.
 
 use haft_core::session::{DecidedBy, Event, RecoveryPlan, SuspensionKind, VerifyFinding};
-use haft_core::{ActorId, CallId, CallResult, ErrorClass, Outcome, SessionId, Timestamp};
+use haft_core::{CallId, CallResult, ErrorClass, Outcome, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -87,7 +87,7 @@ pub(crate) fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
 pub(crate) struct Rows {
     pub(crate) status: Option<SessionStatus>,
     /// Said when the session is opened, and never again.
-    pub(crate) agent: Option<ActorId>,
+    pub(crate) agent: Option<String>,
     pub(crate) parent: Option<SessionId>,
     pub(crate) calls: Vec<CallChange>,
 }
@@ -139,7 +139,7 @@ impl Rows {
         match event {
             Event::SessionOpened { config, .. } => {
                 self.status = Some(SessionStatus::Idle);
-                self.agent.clone_from(&config.agent);
+                self.agent = config.agent.as_ref().map(|agent| agent.id.clone());
                 self.parent = config.parent;
             }
             Event::TurnEnded { .. } => self.status = Some(SessionStatus::Idle),

@@ -2,7 +2,7 @@
 
 use haft_core::journal::{Entry, Head, JournalError, replay};
 use haft_core::session::{DecidedBy, State};
-use haft_core::{ActorId, ErrorClass, SessionId, Timestamp};
+use haft_core::{ErrorClass, SessionId, Timestamp};
 
 use crate::append::SNAPSHOT_FORMAT;
 use crate::error::Error;
@@ -67,8 +67,8 @@ pub struct SessionFilter {
     pub tenant: Option<Tenant>,
     /// Only those with this status.
     pub status: Option<SessionStatus>,
-    /// Only those of one agent.
-    pub agent: Option<ActorId>,
+    /// Only those of one agent, by its id.
+    pub agent: Option<String>,
     /// Only those that this session opened.
     pub parent: Option<SessionId>,
 }
@@ -91,7 +91,7 @@ pub struct ListedSession {
     /// When it was last appended to.
     pub updated_at: Timestamp,
     /// Which agent's it is.
-    pub agent: Option<ActorId>,
+    pub agent: Option<String>,
     /// The session that opened it.
     pub parent: Option<SessionId>,
 }

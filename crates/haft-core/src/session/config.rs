@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::actor::ActorId;
+use super::toolset::{Agent, Toolset};
 use crate::id::SessionId;
 use crate::permission::{Exposure, Level, Profile};
 use crate::time::Millis;
@@ -23,6 +23,13 @@ pub struct Config {
     /// Which tools it may use.
     #[serde(skip_serializing_if = "is_default")]
     pub exposure: Exposure,
+    /// The agent that it runs, when it runs one. Sessions of one agent may read each other, so
+    /// which one it is never changes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub agent: Option<Agent>,
+    /// The tools as it knows them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub toolset: Toolset,
     /// What is done with a message that arrives while the session is busy.
     #[serde(skip_serializing_if = "is_default")]
     pub on_message: MessageRule,
@@ -30,9 +37,6 @@ pub struct Config {
     pub limits: Limits,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
-    /// Which agent's session it is; sessions of one agent may read each other. It never changes.
-    #[serde(skip_serializing_if = "is_default")]
-    pub agent: Option<ActorId>,
     /// The session of the same agent that opened it. It never changes.
     #[serde(skip_serializing_if = "is_default")]
     pub parent: Option<SessionId>,
@@ -51,10 +55,11 @@ impl Default for Config {
             level: Level::default(),
             profile: Profile::default(),
             exposure: Exposure::default(),
+            agent: None,
+            toolset: Toolset::default(),
             on_message: MessageRule::default(),
             limits: Limits::default(),
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
-            agent: None,
             parent: None,
         }
     }

@@ -1,8 +1,7 @@
 //! What a session is to achieve, and whose it is.
 
 use crate::world::{World, agent, ann};
-use haft_core::ActorId;
-use haft_core::session::{Config, Goal, GoalSet, Input, Reconfigured, Reply};
+use haft_core::session::{Agent, Config, Goal, GoalSet, Input, Reconfigured, Reply};
 
 // D16, S2-44: an agent sets a goal in its own name, and never in the place of a person's.
 #[test]
@@ -29,7 +28,8 @@ fn d16_s2_44_an_agent_does_not_replace_a_goal_that_a_person_set() {
 fn nobody_changes_whose_session_it_is() {
     let mut world = World::model();
     let config = Config::clone(&world.state.as_open().unwrap().config);
-    let agent = Some(ActorId::new("other").unwrap());
+    let (id, model) = ("other".to_owned(), "scripted".to_owned());
+    let agent = Some(Agent { id, version: 1, model, instructions: None, environment: None });
     let moved = Config { agent, ..config };
     let moved = Input::Reconfigured(Reconfigured { config: moved, by: ann() });
     assert_eq!(world.input(moved).unwrap_err().code(), "not_allowed");

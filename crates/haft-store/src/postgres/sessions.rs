@@ -1,7 +1,7 @@
 //! Sessions in PostgreSQL: reading, owning, listing.
 
 use haft_core::journal::{Entry, Head};
-use haft_core::{ActorId, CallId, Millis, SessionId, Timestamp};
+use haft_core::{CallId, Millis, SessionId, Timestamp};
 use tokio_postgres::Row;
 
 use super::batch::id;
@@ -192,7 +192,7 @@ impl Postgres {
                      AND ($3::bytea IS NULL OR id < $3) AND ($5::text IS NULL OR agent = $5)
                      AND ($6::bytea IS NULL OR parent = $6)
                    ORDER BY id DESC LIMIT $4";
-        let agent = filter.agent.as_ref().map(ActorId::as_str);
+        let agent = filter.agent.as_deref();
         let parent = filter.parent.map(|parent| id(parent.bits()));
         let tenant = filter.tenant.as_ref().map(Tenant::as_str);
         let status = filter.status.map(SessionStatus::as_str);
@@ -225,9 +225,9 @@ fn stored_call(row: &Row) -> Result<StoredCall, Error> {
 
 fn listed_session(row: &Row) -> Result<ListedSession, Error> {
     let unknown = || Error::corrupt("a session's status is not a known word");
-    let (agent, parent): (Option<&str>, Option<&[u8]>) = (column(row, 7)?, column(row, 8)?);
+    let (agent, parent): (Option<String>, Option<&[u8]>) = (column(row, 7)?, column(row, 8)?);
     Ok(ListedSession {
-        agent: agent.map(ActorId::new).transpose().map_err(Error::corrupt)?,
+        agent,
         parent: parent.map(|parent| id_bits(parent).map(SessionId::from_bits)).transpose()?,
         session: SessionId::from_bits(id_bits(column(row, 0)?)?),
         tenant: column::<&str>(row, 1)?.parse().map_err(Error::corrupt)?,

@@ -368,7 +368,7 @@ impl Created {
         self.status.push(prepared.rows.status.unwrap_or(SessionStatus::Idle).as_str());
         self.at.push(prepared.at.ms());
         let Rows { agent, parent, .. } = &prepared.rows;
-        self.agent.push(agent.as_ref().map(|agent| agent.as_str().to_owned()));
+        self.agent.push(agent.clone());
         self.parent.push(parent.map(|parent| id(parent.bits())));
     }
 }

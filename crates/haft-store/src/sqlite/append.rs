@@ -1,6 +1,5 @@
 //! An append, as statements in the writer's transaction.
 
-use haft_core::ActorId;
 use haft_core::journal::Head;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
@@ -116,7 +115,7 @@ fn create(
         opening.owner.as_ref().map(|owner| owner.as_str()),
         status.as_str(),
         prepared.at.ms(),
-        prepared.rows.agent.as_ref().map(ActorId::as_str),
+        prepared.rows.agent.as_deref(),
         prepared.rows.parent.map(|parent| id_bytes(parent.bits())),
     ])?;
     let key = connection.last_insert_rowid();

@@ -1,7 +1,7 @@
 //! Sessions in SQLite: reading, owning, listing.
 
 use haft_core::journal::{Entry, Head};
-use haft_core::{ActorId, CallId, Millis, SessionId, Timestamp};
+use haft_core::{CallId, Millis, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::journal::Log;
@@ -181,7 +181,7 @@ impl Sqlite {
                 filter.status.map(SessionStatus::as_str),
                 page.after.map(|after| id_bytes(after.bits())),
                 page.limit,
-                filter.agent.as_ref().map(ActorId::as_str),
+                filter.agent.as_deref(),
                 filter.parent.map(|parent| id_bytes(parent.bits())),
             ])?;
             let mut listed = Vec::new();
@@ -284,7 +284,7 @@ fn listed_session(row: &Row<'_>) -> Result<ListedSession, Fault> {
     let unknown = || Error::corrupt("a session's status is not a known word");
     let (agent, parent): (Option<String>, Option<Vec<u8>>) = (row.get(7)?, row.get(8)?);
     Ok(ListedSession {
-        agent: agent.map(|agent| ActorId::new(&agent)).transpose().map_err(Error::corrupt)?,
+        agent,
         parent: parent.map(|parent| id_bits(&parent).map(SessionId::from_bits)).transpose()?,
         session: SessionId::from_bits(id_bits(id)?),
         tenant: tenant.parse().map_err(Error::corrupt)?,

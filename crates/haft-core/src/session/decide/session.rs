@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Draft;
 use crate::actor::{Actor, ActorKind};
-use crate::session::config::{Driver, MessageRule};
+use crate::session::config::{Config, Driver, MessageRule};
 use crate::session::effect::Reply;
 use crate::session::event::{Event, InterruptCause};
 use crate::session::input::{GoalSet, MessageArrived, Opened, Reconfigured, TurnAsked};
@@ -37,8 +37,8 @@ impl Draft {
             });
         }
         refuse_agent(&reconfigured.by, "change how the session behaves")?;
-        let kept = (&open.config.agent, open.config.parent);
-        if kept != (&reconfigured.config.agent, reconfigured.config.parent) {
+        let whose = |config: &Config| (config.agent.as_ref().map(|a| a.id.clone()), config.parent);
+        if whose(&open.config) != whose(&reconfigured.config) {
             return Err(Refusal::NotAllowed {
                 actor: reconfigured.by,
                 action: "change whose session it is",
