@@ -1,5 +1,7 @@
 //! What a tool's code may ask of the session that it runs for, and tell other sessions.
 
+use std::sync::Arc;
+
 use haft_core::permission::{Derivation, Question};
 use haft_core::session::{Input, Open, PolicyFacts, Reply, accept};
 use haft_core::{Arguments, SessionId};
@@ -9,7 +11,7 @@ use super::{ToolArguments, ToolContext};
 use crate::error::InputError;
 use crate::live::Live;
 use crate::registry::Registered;
-use crate::toolbox::Wish;
+use crate::toolbox::{Wish, heard};
 
 /// What would become of a call if it were made now.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +23,14 @@ pub struct Weighed {
 }
 
 impl ToolContext {
+    /// Finds a tool as a session knows it: its own, else the node's.
+    pub fn tool(&self, open: &Open, name: &str) -> Option<Arc<Registered>> {
+        match open.config.toolset.own(name) {
+            Some(own) => Registered::declared(own.clone()).ok().map(Arc::new),
+            None => self.tools().get(name),
+        }
+    }
+
     /// Hears every source of permission about a call that nobody has made.
     pub async fn weigh(
         &self,
@@ -33,7 +43,8 @@ impl ToolContext {
         let (session, opened_by, store) = (open.session, &open.opened_by, self.store());
         let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
         let facts = self.surroundings.policies.facts(wish).await;
-        let PolicyFacts { reports, unmet_precondition } = facts;
+        let PolicyFacts { reports, unmet_precondition } =
+            heard(&open.config.toolset, &spec.name, facts);
         let question = Question {
             contract: spec.contract(),
             arguments: &arguments,

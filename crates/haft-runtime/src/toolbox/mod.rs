@@ -40,6 +40,7 @@ use crate::tool::{Scope, Services, Surroundings, ToolArguments, ToolContext, Too
 pub(crate) use admission::{Asked, Asker, Given};
 pub(crate) use execution::Run;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
+pub(crate) use own_tools::heard;
 use own_tools::OwnTools;
 pub(crate) use policy::Policies;
 pub use policy::{Opinion, Policy, Wish};
