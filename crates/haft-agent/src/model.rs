@@ -67,7 +67,7 @@ impl ProviderModel {
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelAnswer, Failure> {
-        let ModelRequest { session, log, turn, attempt, open, advertised, stop } = request;
+        let ModelRequest { session, log, turn, attempt, open, advertised, stop, .. } = request;
         let mut transcript = Transcript::of(log.events().await?);
         transcript.retain(turn, |name| match advertised.find(name) {
             Ok(tool) => tool.spec().retention,
@@ -93,7 +93,7 @@ impl ProviderModel {
             call.name = offer.names.canonical(std::mem::take(&mut call.name));
         }
         let content = if text.is_empty() { vec![] } else { vec![ContentBlock::Text { text }] };
-        ModelAnswer { content, calls, provider_results }
+        ModelAnswer { content, calls, provider_results, ..ModelAnswer::default() }
     }
 }
 

@@ -136,6 +136,10 @@ id_type! {
     ResolutionId, "res"
 }
 id_type! {
+    /// Names one time at which a session goes on by itself.
+    WakeId, "wake"
+}
+id_type! {
     /// Names arguments kept sealed outside the log because they hold secrets.
     SealId, "seal"
 }

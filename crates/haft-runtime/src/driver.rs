@@ -173,17 +173,7 @@ impl<P: Performer> Driver<P> {
     ///
     /// When the session refuses it, or it could not be recorded.
     pub async fn input(&self, session: SessionId, input: Input) -> Result<Reply, InputError> {
-        let (answer, answered) = oneshot::channel();
-        Shared::post(&self.shared, session, Letter::Input(Box::new(input.clone()), answer))?;
-        match answered.await.unwrap_or(Err(InputError::ShuttingDown)) {
-            Err(InputError::OwnedElsewhere { node }) => match self.record(session, input).await {
-                Err(InputError::Refused(Refusal::NeedsOwner)) => {
-                    Err(InputError::OwnedElsewhere { node })
-                }
-                recorded => recorded,
-            },
-            answer => answer,
-        }
+        Shared::input(&self.shared, session, input).await
     }
 
     /// Ends a wait, on whatever node: nobody needs to own the session. It is acknowledged when
@@ -330,6 +320,27 @@ impl<P> Shared<P> {
 }
 
 impl<P: Performer> Shared<P> {
+    /// Gives a session an input, here or, when another node owns it, by its log.
+    pub(crate) async fn input(
+        shared: &Arc<Self>,
+        session: SessionId,
+        input: Input,
+    ) -> Result<Reply, InputError> {
+        let (answer, answered) = oneshot::channel();
+        Self::post(shared, session, Letter::Input(Box::new(input.clone()), answer))?;
+        match answered.await.unwrap_or(Err(InputError::ShuttingDown)) {
+            Err(InputError::OwnedElsewhere { node }) => {
+                match Self::record(shared, session, input).await {
+                    Err(InputError::Refused(Refusal::NeedsOwner)) => {
+                        Err(InputError::OwnedElsewhere { node })
+                    }
+                    recorded => recorded,
+                }
+            }
+            answer => answer,
+        }
+    }
+
     /// Sends a letter to a session's task, starting one if it is at rest.
     fn post(shared: &Arc<Self>, session: SessionId, letter: Letter) -> Result<(), InputError> {
         let mut table = shared.table();

@@ -2,6 +2,7 @@
 //! soon as nothing runs. A session that waits for someone outside has no task.
 
 mod doing;
+mod errands;
 mod leaving;
 
 use std::collections::{HashMap, VecDeque};
@@ -60,6 +61,8 @@ pub(crate) struct SessionTask<P> {
     /// Whether something may be recorded as begun that nobody does: a write of unknown outcome
     /// took its effects with it.
     owes_effects: bool,
+    /// The span of the run under way.
+    run: Option<tracing::Span>,
 }
 
 /// The right to append to the session, and the term of the node in which it was last seen to be
@@ -112,6 +115,7 @@ impl<P: Performer> SessionTask<P> {
             snapshot_seq: 0,
             doubts_head: false,
             owes_effects: false,
+            run: None,
         }
     }
 

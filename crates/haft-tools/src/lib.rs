@@ -1,7 +1,8 @@
 //! The managed tools of Haft: files, commands and shells, inside a sandbox.
 //!
 //! [`install`] gives a node the tools and the [`Hands`] they work with. What the tools are, for
-//! listings and documents, is [`catalogue`].
+//! listings and documents, is [`catalogue`]; the same hands are behind [`agent_toolset`], the tools
+//! of the wire API.
 
 mod catalogue;
 mod hands;
@@ -9,7 +10,7 @@ mod preflight;
 mod tools;
 mod toolset;
 
-pub use catalogue::catalogue;
+pub use catalogue::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name, catalogue};
 pub use hands::{Classifier, Hands, HandsSettings, Workspace};
 pub use preflight::{Alternative, read_only_alternative};
 

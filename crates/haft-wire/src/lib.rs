@@ -26,6 +26,7 @@ mod dialect;
 mod error;
 mod extension;
 mod fields;
+pub mod front;
 mod mcp;
 mod openai;
 mod openboa;

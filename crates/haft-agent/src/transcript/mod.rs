@@ -115,7 +115,7 @@ impl Fold {
             Event::MessageReceived { message, content, .. } => {
                 self.waiting.insert(message, content);
             }
-            Event::TurnStarted { turn, messages } => {
+            Event::TurnStarted { turn, messages, .. } => {
                 self.turn = turn;
                 let delivered = messages.iter().filter_map(|id| self.waiting.remove(id));
                 self.items.extend(delivered.map(|content| Item::User { content }));

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::toolset::{Agent, Toolset};
-use crate::id::SessionId;
 use crate::permission::{Exposure, Level, Profile};
 use crate::time::Millis;
 
@@ -37,9 +36,6 @@ pub struct Config {
     pub limits: Limits,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
-    /// The session of the same agent that opened it. It never changes.
-    #[serde(skip_serializing_if = "is_default")]
-    pub parent: Option<SessionId>,
 }
 
 /// Only what is a word, and not a number that may be tuned, is left out of the log: what is left
@@ -60,7 +56,28 @@ impl Default for Config {
             on_message: MessageRule::default(),
             limits: Limits::default(),
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
-            parent: None,
+        }
+    }
+}
+
+impl Config {
+    /// Returns how a child behaves that wishes to behave like `wish`: it may do nothing that its
+    /// parent may not, and is asked about at least as much.
+    #[must_use]
+    pub fn narrowed_by(&self, wish: &Self) -> Self {
+        Self {
+            driver: Driver::Model,
+            level: self.level.max(wish.level),
+            profile: match self.profile {
+                Profile::Haft => Profile::Haft,
+                Profile::Steerable => wish.profile,
+            },
+            exposure: self.exposure.narrowed_by(&wish.exposure),
+            on_message: wish.on_message,
+            limits: self.limits.narrowed_by(&wish.limits),
+            settle_ttl: self.settle_ttl.min(wish.settle_ttl),
+            agent: wish.agent.clone(),
+            toolset: self.toolset.clone(),
         }
     }
 }
@@ -103,6 +120,37 @@ pub struct Limits {
     pub parallel: u32,
     /// Calls that wait for someone at the same time.
     pub waiting_max: u32,
+    /// Tokens that the model reads and writes from one message to idle; `None` for any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_run: Option<u64>,
+    /// How long a run may be at work. Waiting for people does not count: they take their time.
+    /// What runs when it is over may end; nothing new begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_per_run: Option<Millis>,
+    /// How many sessions may stand below the top one.
+    pub depth: u32,
+}
+
+impl Limits {
+    fn narrowed_by(&self, wish: &Self) -> Self {
+        Self {
+            turns_per_run: self.turns_per_run.min(wish.turns_per_run),
+            calls_per_run: self.calls_per_run.min(wish.calls_per_run),
+            calls_per_turn: self.calls_per_turn.min(wish.calls_per_turn),
+            parallel: self.parallel.min(wish.parallel),
+            waiting_max: self.waiting_max.min(wish.waiting_max),
+            tokens_per_run: least(self.tokens_per_run, wish.tokens_per_run),
+            time_per_run: least(self.time_per_run, wish.time_per_run),
+            depth: self.depth.min(wish.depth),
+        }
+    }
+}
+
+fn least<T: Ord>(ours: Option<T>, theirs: Option<T>) -> Option<T> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
+        (ours, theirs) => ours.or(theirs),
+    }
 }
 
 impl Default for Limits {
@@ -113,6 +161,9 @@ impl Default for Limits {
             calls_per_turn: 64,
             parallel: 8,
             waiting_max: 64,
+            tokens_per_run: None,
+            time_per_run: None,
+            depth: 3,
         }
     }
 }

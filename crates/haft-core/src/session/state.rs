@@ -9,17 +9,20 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::admission::Permit;
+use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::StartCause;
 use super::goal::ActiveGoal;
+use super::summary::Summary;
 use super::suspension::{DecidedKind, SuspendReason, Suspension};
+use super::wake::Wake;
 use crate::actor::Actor;
 use crate::arguments::Arguments;
 use crate::id::{CallId, MessageId, ProviderCallId, ResolutionId, SessionId};
 use crate::name::ToolName;
 use crate::outcome::{ErrorClass, LoopEffect};
 use crate::permission::StandingGrant;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 use crate::tool::Contract;
 
 /// Where a session stands.
@@ -68,6 +71,52 @@ pub struct Open {
     /// What it is to achieve, if anyone said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<Arc<ActiveGoal>>,
+    /// The tokens of the current run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) tokens_in_run: u64,
+    /// How long the current run has been at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) clock: Option<RunClock>,
+    /// What stands for the earlier turns, in what the model is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Arc<Summary>>,
+    /// The times at which it goes on by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wakes: Vec<Wake>,
+    /// The wakes whose time has come and that no turn has taken up yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub due: Vec<Wake>,
+    /// How often it has gone on by itself since someone last spoke.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub(super) follow_ups: u32,
+    /// The session for which it works, when it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// The turn that ended a run of which the parent has not been told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) owed: Option<u32>,
+    /// Children that nobody waits for any more and that are not stopped yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) abandoned: Vec<SessionId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none_yet(n: &u32) -> bool {
+    *n == 0
+}
+
+/// How long a run has been at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RunClock {
+    /// The time of its latest event.
+    pub(super) at: Timestamp,
+    /// How long it was at work until then.
+    pub(super) worked: Millis,
 }
 
 /// What an open session is doing.
@@ -120,6 +169,9 @@ pub struct Call {
     /// The decisions about its waits, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decided: Vec<DecidedBy>,
+    /// The child that does its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Arc<Delegation>>,
     /// Why it may not run again, when its tool has changed in a way that forbids it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barred: Option<String>,
@@ -252,6 +304,37 @@ impl Open {
         &self.grants
     }
 
+    /// Returns how many tokens the current run has taken.
+    pub fn tokens_in_run(&self) -> u64 {
+        self.tokens_in_run
+    }
+
+    /// Returns how long the current run has been at work, as of its latest event.
+    pub fn worked(&self) -> Millis {
+        self.clock.map_or(Millis(0), |clock| clock.worked)
+    }
+
+    /// Returns the session at the top: itself, unless it is a child.
+    pub fn root(&self) -> SessionId {
+        self.parent.map_or(self.session, |parent| parent.root)
+    }
+
+    /// Returns whether a summary may stand for the earlier turns while `turn` is being answered:
+    /// it covers more than the one before, and nothing of the turn itself.
+    pub fn takes(&self, summary: &Summary, turn: u32) -> bool {
+        let before = self.summary.as_ref().map_or(0, |summary| summary.through_turn);
+        let covers = summary.through_turn > before && summary.through_turn < turn;
+        covers && (1..=Summary::TEXT_MAX).contains(&summary.text.len())
+    }
+
+    /// Returns whether nothing goes on before someone outside has spoken.
+    pub(super) fn only_waits(&self) -> bool {
+        let mut open = self.calls().filter(|call| call.phase.is_open()).peekable();
+        let any = open.peek().is_some();
+        any && self.activity == Activity::Acting
+            && open.all(|call| matches!(call.phase, Phase::Waiting(_)))
+    }
+
     /// Takes a message into the inbox and remembers it for a while.
     pub(super) fn hear(&mut self, message: MessageId) {
         self.inbox.push(message);
@@ -297,6 +380,7 @@ impl Call {
             attempts: 0,
             recoveries: 0,
             decided: Vec::new(),
+            child: None,
             barred: None,
         }
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::world::{World, ann, bob, charge, email, err, ok, read, tool, with_reports};
 use haft_core::permission::{Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    Activity, Check, Config, Effect, Event, Input, Limits, MessageRule, ModelAnswered, ModelFailed,
-    Phase, ProviderResult, Reconfigured, Refusal, RejectReason, Reply, RetryDue, Returned, Seen,
-    Stale, StartCause, TurnEnding,
+    Activity, AnswerDetails, Check, Config, Effect, Event, Input, Limits, MessageRule,
+    ModelAnswered, ModelFailed, Phase, ProviderResult, Reconfigured, Refusal, RejectReason, Reply,
+    RetryDue, Returned, Seen, Stale, StartCause, TurnEnding,
 };
 use haft_core::tool::{Concurrency, Executor, Idempotency, Mutates, Retry};
 use haft_core::{
@@ -355,6 +355,7 @@ fn s4_7_a_provider_call_is_passed_through_and_its_result_recorded() {
             result(ProviderCallId::new("nobody's").unwrap()),
         ],
         narrowed: vec![],
+        details: AnswerDetails::default(),
     };
     world.input(Input::ModelAnswered(answer)).unwrap();
     assert_eq!(world.executions(id), 0);
@@ -390,6 +391,7 @@ fn a_late_or_foreign_answer_of_the_model_is_stale() {
             calls: vec![],
             provider_results: vec![],
             narrowed: vec![],
+            details: AnswerDetails::default(),
         })
     };
     let stale = Err(Refusal::Stale(Stale::OtherAttempt));

@@ -12,6 +12,7 @@ mod hardening;
 mod journal;
 mod lifecycle;
 mod liveness;
+mod looping;
 mod properties;
 mod stopping;
 mod suspension;

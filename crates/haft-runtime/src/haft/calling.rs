@@ -158,7 +158,8 @@ impl Haft {
                     SuspensionKind::Settlement => Answer::InDoubt(waiting.into()),
                     SuspensionKind::Approval
                     | SuspensionKind::Elicitation
-                    | SuspensionKind::ClientExec => Answer::Waiting(waiting.into()),
+                    | SuspensionKind::ClientExec
+                    | SuspensionKind::Child => Answer::Waiting(waiting.into()),
                 }))
             }
             Some(Phase::Settled { .. }) | None => {

@@ -124,7 +124,7 @@ impl Advertised {
             let name = tool.name();
             let is_new = self.get(name.as_str()).is_none();
             let is_new = is_new && !tools.iter().skip(self.tools.len()).any(|t| t.name() == name);
-            if is_new && tool.is_advertised() && exposure.permits(name) {
+            if is_new && tool.is_advertised_to(exposure) {
                 tools.push(Arc::clone(tool));
             }
         }
@@ -183,7 +183,8 @@ struct Offer {
 }
 
 impl Registry {
-    /// Returns what a session with this exposure is offered: every active tool that it permits.
+    /// Returns what a session with this exposure is offered: every active tool that it permits,
+    /// and every unlisted one that it names.
     pub fn advertise(&self, exposure: &Exposure) -> Advertised {
         let state = self.read();
         let generation = state.generation;
@@ -207,8 +208,7 @@ impl Registry {
 
 impl State {
     fn offer(&self, exposure: &Exposure) -> Advertised {
-        let offered =
-            |tool: &&Arc<Registered>| tool.is_advertised() && exposure.permits(tool.name());
+        let offered = |tool: &&Arc<Registered>| tool.is_advertised_to(exposure);
         let tools = self.ordered.values().filter(offered).cloned().collect();
         // Sorting thousands of names for a turn costs more than keeping them sorted.
         let sorted = self.sorted.values().filter(offered).cloned().collect();

@@ -25,7 +25,7 @@ use crate::toolbox::{Policies, Redactor, Sealer};
 pub struct ToolContext {
     scope: Scope,
     pub(super) surroundings: Arc<Surroundings>,
-    /// Masks the call's own secrets.
+    /// Masks the secrets of the node and of the call.
     redactor: Redactor,
     stop: CancellationToken,
 }
@@ -60,12 +60,17 @@ impl ToolContext {
         surroundings: Arc<Surroundings>,
         stop: CancellationToken,
     ) -> Self {
-        Self { scope, surroundings, redactor: Redactor::default(), stop }
+        let redactor = surroundings.redactor.clone();
+        Self { scope, surroundings, redactor, stop }
     }
 
     pub(crate) fn with_redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
         self
+    }
+
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Makes the surroundings of a call that no session knows: for tools that are called by hand.
@@ -149,7 +154,6 @@ impl ToolContext {
     /// Tells whoever listens how far the call is. Nothing is recorded.
     pub fn progress(&self, mut progress: Value) {
         self.redactor.value(&mut progress);
-        self.surroundings.redactor.value(&mut progress);
         let (session, call) = (self.scope.session, self.scope.call);
         self.surroundings.live.send(Live::Progress { session, call, progress });
     }
@@ -186,6 +190,18 @@ impl ToolContext {
         self.surroundings.artifacts.store().ok()
     }
 
+    /// Returns whether this call takes another one back, so that a tool that is only an undo can
+    /// refuse to be anything else.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot tell.
+    pub async fn takes_back(&self, undone: CallId) -> Result<bool, ToolError> {
+        let Some(store) = self.store() else { return Ok(false) };
+        let (session, call) = (self.scope.session, self.scope.call);
+        Ok(crate::haft::takes_back(store, session, call, undone).await?)
+    }
+
     /// Encrypts what the tool keeps about its session, so that a copy of the store does not tell it.
     ///
     /// # Errors
@@ -217,7 +233,7 @@ impl ToolContext {
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<ArtifactRef, ToolError> {
-        let bytes = self.surroundings.redactor.bytes(self.redactor.bytes(bytes));
+        let bytes = self.redactor.bytes(bytes);
         let kept = self.surroundings.artifacts.keep(self.scope.session, title, media_type, bytes);
         kept.await.map_err(|error| ToolError::upstream(error.to_string()))
     }

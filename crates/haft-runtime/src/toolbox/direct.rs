@@ -1,7 +1,6 @@
 //! A call in this process alone: the same checks and the same way, and no record.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,10 +13,11 @@ use serde_json::Map;
 use super::admission::{Given, admitted};
 use super::execution::{Prepared, Run, inject};
 use super::policy::Wish;
-use super::{Redactor, Toolbox, references};
+use super::{Toolbox, references};
 use crate::live::Step;
 use crate::registry::{Refusal, Registered};
 use crate::tool::{ToolArguments, ToolError};
+use crate::unwinding::catching;
 
 impl Toolbox {
     /// Finds a tool and checks what it is given.
@@ -89,17 +89,12 @@ impl Toolbox {
         let limit = registered.spec().exec_timeout;
         let prepared = match self.prepare_directly(run, registered, arguments).await {
             Ok(prepared) => prepared,
-            Err(error) => return error.into_returned(),
+            Err(error) => return self.clean(error.into_returned()),
         };
-        let mut work = pin!(self.run(prepared));
-        let caught = poll_fn(|context| {
-            match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-                Ok(Poll::Ready(returned)) => Poll::Ready(returned),
-                Ok(Poll::Pending) => Poll::Pending,
-                Err(_) => Poll::Ready(failed(ErrorClass::Internal, "the tool panicked")),
-            }
+        let work = catching(self.run(run, prepared));
+        let mut caught = pin!(async {
+            work.await.unwrap_or_else(|_| failed(ErrorClass::Internal, "the tool panicked"))
         });
-        let mut caught = pin!(caught);
         // Most tools are done before they ever wait: those need no timer.
         if let Poll::Ready(returned) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
             return returned;
@@ -126,10 +121,10 @@ impl Toolbox {
         let artifacts = &self.surroundings.artifacts;
         let resolved = references::resolve(artifacts, run.scope.session, arguments).await;
         let mut arguments = resolved.map_err(|error| ToolError::invalid(error.to_string()))?;
-        let redactor = Redactor::of_call(&arguments, &spec.redaction);
+        let redactor = self.surroundings.redactor.with_call(&arguments, &spec.redaction);
         inject(&mut arguments, &spec.injected, &run.scope);
-        let context = self.context(run).with_redactor(redactor.clone());
-        Ok(Prepared { registered, code, arguments, context, redactor })
+        let context = self.context(run).with_redactor(redactor);
+        Ok(Prepared { registered, code, arguments, context })
     }
 }
 

@@ -5,6 +5,7 @@
 mod approval;
 mod direct;
 mod guards;
+mod intake;
 mod kit;
 mod lifecycle;
 mod output;

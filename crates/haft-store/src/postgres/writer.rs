@@ -16,8 +16,10 @@ use std::time::Duration;
 use haft_core::SessionId;
 use haft_core::journal::Head;
 use tokio::sync::{mpsc, oneshot};
-use tokio_postgres::{Config, Row};
+use tokio::time::Instant;
+use tokio_postgres::Row;
 
+use super::address::Address;
 use super::batch::{Batch, id};
 use super::hints::Teller;
 use super::link::{Connected, Link, Values, is_lost, trouble};
@@ -34,7 +36,7 @@ const BATCH_LEN_MAX: usize = 64;
 
 /// How long the outcome of a lost commit is asked for before its callers are told that it is not
 /// known.
-const ASK_TIMES: u32 = 20;
+const ASK_FOR: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 const CREATE: &str = "
@@ -76,9 +78,9 @@ impl std::fmt::Debug for Job {
 }
 
 impl Writer {
-    pub(super) fn start(config: &Config, hints: Teller) -> Self {
+    pub(super) fn start(address: &Address, hints: Teller) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
-        let transactions = Transactions { link: Link::new(&planned(config)), hints };
+        let transactions = Transactions { link: Link::new(&address.with_options(PLANS)), hints };
         // Ends when the last handle is gone and the queue is empty.
         drop(tokio::spawn(transactions.run(queue)));
         Self { jobs }
@@ -94,16 +96,8 @@ impl Writer {
 
 /// A batch always finds its few rows by their keys. Left to itself the planner reads whole tables
 /// that it has no statistics of yet, and plans every statement of every batch anew.
-fn planned(config: &Config) -> Config {
-    let given = config.get_options().unwrap_or_default();
-    let options = format!(
-        "{given} -cplan_cache_mode=force_generic_plan -cenable_seqscan=off \
-         -cenable_hashjoin=off -cenable_mergejoin=off"
-    );
-    let mut config = config.clone();
-    config.options(options.trim_start());
-    config
-}
+const PLANS: &str = "-cplan_cache_mode=force_generic_plan -cenable_seqscan=off \
+     -cenable_hashjoin=off -cenable_mergejoin=off";
 
 /// Why a transaction did not go through.
 enum Failed {
@@ -221,7 +215,8 @@ impl Transactions {
 
     /// Asks the log what became of a commit whose answer was lost.
     async fn find_out(&self, mut batch: Vec<Job>) {
-        for _ in 0..ASK_TIMES {
+        let until = Instant::now() + ASK_FOR;
+        while Instant::now() < until {
             let Ok(stored) = self.stored(&batch).await else {
                 tokio::time::sleep(ASK_EVERY).await;
                 continue;

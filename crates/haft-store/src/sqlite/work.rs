@@ -40,7 +40,7 @@ macro_rules! pending {
                  SELECT after.key FROM calls AS after
                  WHERE after.call = :after_call
                    AND after.session = (SELECT key FROM sessions WHERE id = :after_session)), 0))
-               AND (:kind IS NULL OR kind = :kind) AND ",
+               AND (kind = :kind OR (:kind IS NULL AND kind <> 'child')) AND ",
             $which,
             " ORDER BY expires_at, calls.key LIMIT :limit"
         )

@@ -125,8 +125,11 @@ fn s2_35_sessions_are_found_by_agent_and_by_parent() {
                 instructions: None,
                 environment: None,
             });
-            let config = Config { agent, parent, ..Config::default() };
-            Session::create_with(&store, "acme", config).await.id
+            let config = Config { agent, ..Config::default() };
+            match parent {
+                Some(parent) => Session::create_child(&store, config, parent).await,
+                None => Session::create_with(&store, "acme", config).await.id,
+            }
         };
         open(None, None).await;
         let parent = open(Some("ada"), None).await;

@@ -237,7 +237,7 @@ fn shell_close() -> Definition {
 }
 
 /// A shell text of any kind: asked about each time.
-fn runs_anything(mut definition: Definition) -> Definition {
+pub(super) fn runs_anything(mut definition: Definition) -> Definition {
     definition.gate = Gate::Ask;
     definition.facets = changes(Idempotency::Unsafe, ACTS);
     definition.facets.mutates = Some(Mutates::Irreversible);

@@ -18,6 +18,7 @@ pub(crate) struct OpenShell {
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) command_id: String,
+    pub(crate) tool: &'static str,
     pub(crate) command: String,
     pub(crate) cwd: String,
     pub(crate) started_at: i64,

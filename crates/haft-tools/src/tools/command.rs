@@ -227,6 +227,11 @@ impl Named {
 
 /// What the model reads of a command.
 pub(super) fn told(ending: &str, stdout: &str, stderr: &str, kept: &[ArtifactRef]) -> String {
+    format!("{}\n[{ending}]", said(stdout, stderr, kept))
+}
+
+/// What a command said, and where the whole of it is.
+pub(super) fn said(stdout: &str, stderr: &str, kept: &[ArtifactRef]) -> String {
     let mut text = stdout.to_owned();
     if !stderr.is_empty() {
         text.push_str(&format!("\n[stderr]\n{stderr}"));
@@ -234,7 +239,7 @@ pub(super) fn told(ending: &str, stdout: &str, stderr: &str, kept: &[ArtifactRef
     for artifact in kept {
         text.push_str(&format!("\n[whole output: artifact {}]", artifact.id));
     }
-    format!("{text}\n[{ending}]")
+    text
 }
 
 /// The end of a text, for the history.

@@ -1,9 +1,11 @@
 //! The code of the managed tools.
 
 mod action;
+mod agent_toolset;
 mod answer;
 mod change;
 mod command;
+mod entry;
 mod managed;
 mod read;
 mod restore;
@@ -34,13 +36,12 @@ pub(crate) fn all() -> Vec<Managed> {
             Box::pin(command::shell_run(arguments, context))
         }),
         Managed::new("sandbox_describe", |_, context| Box::pin(sandbox::describe(context))),
-        Managed::new("sandbox_execute", |arguments, context| {
-            Box::pin(sandbox::execute(arguments, context))
-        })
-        .standing_for(action::meant),
+        Managed::new("sandbox_execute", |_, _| Box::pin(sandbox::execute()))
+            .standing_for(action::meant),
     ]
     .into_iter()
     .chain(shells())
+    .chain(agent_toolset::tools())
     .collect()
 }
 

@@ -20,7 +20,7 @@ use crate::hands::{Hand, Hands, Live, OpenShell, ShellNote, ShellStatus, Unheard
 /// How long a command that nobody waits for may run.
 const LIFE: Duration = Duration::from_secs(3600);
 /// How long a stopped command has to end before its shell does.
-const STOP_GRACE: Duration = Duration::from_secs(2);
+pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default, Deserialize)]
 struct WantedShell {
@@ -95,59 +95,92 @@ pub(super) async fn exec(
 ) -> Result<Returned, ToolError> {
     let wanted: WantedScript = taken(arguments)?;
     let hand = Hands::of(&context).await?;
-    settle(&hand, &context).await?;
-    let action = Action::ExecPersistentShell;
-    if wanted.restart {
-        end(&hand).await?;
-    }
-    if hand.shell().is_some_and(|shell| !shell.has_ended() && shell.executing().is_some()) {
-        return Err(busy(&hand));
-    }
-    let notice = hand.take_notice();
     let cwd = match &wanted.bounds.cwd {
-        Some(_) => Some(wanted.bounds.cwd(&hand, action)?),
+        Some(_) => Some(wanted.bounds.cwd(&hand, Action::ExecPersistentShell)?),
         None => None,
     };
-    let shell = ensure(&hand, cwd.clone()).await?;
-    start(&hand, &shell, &wanted, cwd.as_ref())?;
-    if let Some(note) = &mut hand.desk().shell {
-        note.command_count += 1;
-    }
-    hand.keep_desk(&context).await?;
-    wait_or_stop(&shell, wanted.bounds.time(), &context).await?;
-    if context.stop().is_cancelled() {
-        settle(&hand, &context).await?;
-        if shell.executing().is_some() {
-            end(&hand).await?;
-        }
-        return Err(ToolError::cancelled());
-    }
+    let wait = wanted.bounds.time();
+    let shown = wanted.bounds.max_output_chars;
+    let restart = wanted.restart;
+    let typed = Typed {
+        tool: "shell_exec",
+        command: wanted.command,
+        cwd,
+        restart,
+        wait,
+        wall: LIFE,
+        shown,
+    };
+    let (shell, notice) = typed.run(&hand, &context).await?;
     answer(&hand, &shell, notice, &context).await
 }
 
-/// Gives the shell its script; another directory is gone to first, as if it had been typed.
-fn start(
-    hand: &Hand,
-    shell: &OpenShell,
-    wanted: &WantedScript,
-    cwd: Option<&VirtualPath>,
-) -> Result<(), ToolError> {
-    let action = Action::ExecPersistentShell;
-    let (spilled, sink) = spill::file_and_sink(hand)?;
-    let unheard = hand.desk().take_unheard();
-    let text = told_first(&unheard, cwd) + &wanted.command;
-    let keep = spill::shown(wanted.bounds.max_output_chars);
-    let script = Script { text, wall: LIFE, grace: STOP_GRACE, keep, sink: Some(sink) };
-    let executing = shell.shell.exec(script).map_err(refused(action))?;
-    shell.begin(Live {
-        command_id: fresh_id()?,
-        command: hand.secrets().masked(&wanted.command),
-        cwd: cwd.map_or_else(|| hand.cwd().to_string(), VirtualPath::to_string),
-        started_at: Clock::System.now().ms(),
-        executing,
-        spilled,
-    });
-    Ok(())
+/// A text for the persistent shell, and how long it may run and is waited for.
+#[derive(Debug)]
+pub(super) struct Typed {
+    pub(super) tool: &'static str,
+    pub(super) command: String,
+    pub(super) cwd: Option<VirtualPath>,
+    pub(super) restart: bool,
+    pub(super) wait: Duration,
+    pub(super) wall: Duration,
+    pub(super) shown: Option<usize>,
+}
+
+impl Typed {
+    /// Runs the text until it has ended or was waited for long enough. Returns what the model has
+    /// not been told yet about an earlier process, too.
+    pub(super) async fn run(
+        &self,
+        hand: &Arc<Hand>,
+        context: &ToolContext,
+    ) -> Result<(Arc<OpenShell>, Option<String>), ToolError> {
+        settle(hand, context).await?;
+        if self.restart {
+            end(hand).await?;
+        }
+        if hand.shell().is_some_and(|shell| !shell.has_ended() && shell.executing().is_some()) {
+            return Err(busy(hand));
+        }
+        let notice = hand.take_notice();
+        let shell = ensure(hand, self.cwd.clone()).await?;
+        self.start(hand, &shell)?;
+        if let Some(note) = &mut hand.desk().shell {
+            note.command_count += 1;
+        }
+        hand.keep_desk(context).await?;
+        wait_or_stop(&shell, self.wait, context).await?;
+        if context.stop().is_cancelled() {
+            settle(hand, context).await?;
+            if shell.executing().is_some() {
+                end(hand).await?;
+            }
+            return Err(ToolError::cancelled());
+        }
+        Ok((shell, notice))
+    }
+
+    /// Gives the shell its script; another directory is gone to first, as if it had been typed.
+    fn start(&self, hand: &Hand, shell: &OpenShell) -> Result<(), ToolError> {
+        let (spilled, sink) = spill::file_and_sink(hand)?;
+        let unheard = hand.desk().take_unheard();
+        let text = told_first(&unheard, self.cwd.as_ref()) + &self.command;
+        let (wall, keep) = (self.wall, spill::shown(self.shown));
+        let script = Script { text, wall, grace: STOP_GRACE, keep, sink: Some(sink) };
+        let executing = shell.shell.exec(script);
+        let executing = executing.map_err(refused(Action::ExecPersistentShell))?;
+        let cwd = self.cwd.as_ref();
+        shell.begin(Live {
+            command_id: fresh_id()?,
+            tool: self.tool,
+            command: hand.secrets().masked(&self.command),
+            cwd: cwd.map_or_else(|| hand.cwd().to_string(), VirtualPath::to_string),
+            started_at: Clock::System.now().ms(),
+            executing,
+            spilled,
+        });
+        Ok(())
+    }
 }
 
 /// What the shell is told before its script: what was set since its last one.
@@ -254,7 +287,10 @@ async fn wait_or_stop(
 }
 
 /// The shell that is open, or a fresh one in the session's directory with its variables.
-async fn ensure(hand: &Arc<Hand>, cwd: Option<VirtualPath>) -> Result<Arc<OpenShell>, ToolError> {
+pub(super) async fn ensure(
+    hand: &Arc<Hand>,
+    cwd: Option<VirtualPath>,
+) -> Result<Arc<OpenShell>, ToolError> {
     if let Some(shell) = hand.shell().filter(|shell| !shell.has_ended()) {
         return Ok(shell);
     }
@@ -288,7 +324,7 @@ async fn ensure(hand: &Arc<Hand>, cwd: Option<VirtualPath>) -> Result<Arc<OpenSh
 }
 
 /// Ends the shell with all that runs in it; whether there was one.
-async fn end(hand: &Arc<Hand>) -> Result<bool, ToolError> {
+pub(super) async fn end(hand: &Arc<Hand>) -> Result<bool, ToolError> {
     let Some(shell) = hand.put_shell(None) else { return Ok(false) };
     apart(move || {
         drop(shell);

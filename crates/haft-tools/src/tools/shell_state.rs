@@ -40,6 +40,7 @@ struct WantedVariable {
 /// A command of the persistent shell whose end was recorded just now.
 #[derive(Debug)]
 pub(super) struct Recorded {
+    pub(super) end: End,
     pub(super) result: Value,
     pub(super) ending: String,
     pub(super) stdout: String,
@@ -54,7 +55,7 @@ pub(super) async fn settle(
 ) -> Result<Option<Recorded>, ToolError> {
     let Some(settled) = hand.shell().and_then(|shell| shell.settle()) else { return Ok(None) };
     let Settled { live, executed } = settled;
-    let Live { command_id, command, cwd, spilled, .. } = live;
+    let Live { command_id, tool, command, cwd, spilled, .. } = live;
     let said = [&executed.stdout, &executed.stderr];
     let kept = spill::keep(spilled, said, hand, context).await?;
     take_over(hand, &executed);
@@ -64,7 +65,7 @@ pub(super) async fn settle(
     let (code, signal, words) = ended(executed.end);
     let record = CommandRecord {
         command_id,
-        tool: "shell_exec".to_owned(),
+        tool: tool.to_owned(),
         command,
         args: Vec::new(),
         cwd,
@@ -81,7 +82,7 @@ pub(super) async fn settle(
     let result = json!(record);
     hand.desk().remember(record);
     hand.keep_desk(context).await?;
-    Ok(Some(Recorded { result, ending: words, stdout, stderr, kept }))
+    Ok(Some(Recorded { end: executed.end, result, ending: words, stdout, stderr, kept }))
 }
 
 /// The shell's directory and exports become the session's.

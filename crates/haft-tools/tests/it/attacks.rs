@@ -162,7 +162,7 @@ async fn d8_no_attack_by_path_link_or_name_leads_out() {
 }
 
 /// What a directory holds, without the files in which the shell's state is shown.
-fn tree(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn tree(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -1,11 +1,11 @@
 //! Commands of which nothing stays, and the sandbox's actions.
 
 use crate::place::{CANARY, Place};
-use haft_core::permission::Exposure;
+use haft_core::permission::{Exposure, Level};
 use haft_core::session::{Config, Driver};
 use haft_runtime::testing::{object, user};
 use haft_runtime::{Answer, CallError};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 // S2-T54, S2-68: one known program with known arguments, without a shell, nothing writable.
@@ -146,20 +146,85 @@ async fn s2_t56_s2_80_d3_an_action_asks_where_its_tool_asks() {
     assert_eq!(place.content("w.txt"), "c");
 }
 
+/// Every action of the sandbox, with the tool that it is and arguments with which it works.
+fn actions() -> [(&'static str, &'static str, Value); 18] {
+    let run = json!({ "command": "echo x > ran.txt" });
+    [
+        ("inspect", "sandbox_describe", json!({})),
+        ("list_dir", "glob", json!({ "path": "." })),
+        ("read_text", "read", json!({ "path": "a.txt" })),
+        ("write_text", "write", json!({ "path": "w.txt", "content": "a" })),
+        ("append_text", "write", json!({ "path": "w.txt", "content": "b", "mode": "replace" })),
+        ("replace_text", "edit", json!({ "path": "a.txt", "oldText": "two", "newText": "2" })),
+        ("mkdir", "write", json!({ "path": "made/deep" })),
+        ("stat", "read", json!({ "path": "sub" })),
+        ("find_entries", "glob", json!({ "path": "." })),
+        ("glob_entries", "glob", json!({ "path": ".", "pattern": "*.txt" })),
+        ("grep_text", "grep", json!({ "path": ".", "query": "two" })),
+        ("run_command", "bash", json!({ "command": "ls" })),
+        ("run_shell", "shell_run", run.clone()),
+        ("inspect_persistent_shell", "shell_describe", json!({})),
+        ("open_persistent_shell", "shell_open", json!({})),
+        ("exec_persistent_shell", "shell_exec", run),
+        ("wait_persistent_shell", "shell_wait", json!({})),
+        ("close_persistent_shell", "shell_close", json!({})),
+    ]
+}
+
 // D3: what a session may not use, it may not use by another name either.
-#[tokio::test]
-async fn d3_an_action_of_a_tool_that_is_not_exposed_is_refused() {
+#[tokio::test(flavor = "multi_thread")]
+async fn d3_no_action_is_open_to_a_session_whose_tool_is_closed() {
     let place = Place::new();
     let node = place.node().node;
-    let only = ["sandbox_execute", "read"].map(|name| name.parse().unwrap());
-    let exposure = Exposure { allow: Some(only.into()), ..Exposure::default() };
-    let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
-    let id = node.session_with(config).await;
-    let write = json!({ "name": "write_text", "input": { "path": "w.txt", "content": "a" } });
-    match node.haft().call(id, "sandbox_execute", object(write)).await {
-        Err(CallError::Rejected(_)) => {}
-        Ok(Answer::Done(outcome)) => assert!(crate::place::result(&outcome).is_err()),
-        other => panic!("{other:?}"),
+    let before = crate::attacks::tree(&place.host());
+    for (name, tool, input) in actions() {
+        let deny = [tool.parse().unwrap()].into();
+        let exposure = Exposure { deny, ..Exposure::default() };
+        let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
+        let id = node.session_with(config).await;
+        let call = json!({ "name": name, "input": input });
+        match node.haft().call(id, "sandbox_execute", object(call)).await {
+            Err(CallError::Rejected(_)) => {}
+            other => panic!("{name} is open although `{tool}` is closed: {other:?}"),
+        }
     }
-    assert!(!place.host().join("w.txt").exists());
+    assert_eq!(crate::attacks::tree(&place.host()), before);
+}
+
+// D3, S2-80: every action waits exactly where its tool waits, and is shown as that tool.
+#[tokio::test(flavor = "multi_thread")]
+async fn d3_s2_80_every_action_is_asked_about_as_its_tool_is() {
+    let place = Place::new();
+    let node = place.node().node;
+    let before = crate::attacks::tree(&place.host());
+    let config = Config { driver: Driver::Caller, level: Level::Paranoid, ..Config::default() };
+    let id = node.session_with(config).await;
+    for (name, tool, input) in actions() {
+        let call = object(json!({ "name": name, "input": input }));
+        match node.haft().call(id, "sandbox_execute", call).await {
+            Ok(Answer::Waiting(waiting)) => assert_eq!(waiting.tool.as_str(), tool, "{name}"),
+            other => panic!("{name} ran unasked: {other:?}"),
+        }
+    }
+    assert_eq!(crate::attacks::tree(&place.host()), before);
+}
+
+// An action keeps its meaning whatever it is given: appending cannot be told to replace.
+#[tokio::test]
+async fn an_action_cannot_be_given_another_meaning() {
+    let place = Place::new();
+    let mut session = place.node();
+    place.put("w.txt", "a");
+    let act = |name: &str, input| json!({ "name": name, "input": input });
+    let append = json!({ "path": "w.txt", "content": "b", "mode": "replace" });
+    session.call("sandbox_execute", act("append_text", append)).await.unwrap();
+    assert_eq!(place.content("w.txt"), "ab");
+    let stat = json!({ "path": "w.txt", "metadataOnly": false });
+    let stat = session.call("sandbox_execute", act("stat", stat)).await.unwrap();
+    assert_eq!((&stat["name"], &stat["output"]["size"]), (&json!("stat"), &json!(2)));
+    let shallow = json!({ "path": "no/where", "recursive": false });
+    assert!(session.call("sandbox_execute", act("mkdir", shallow)).await.is_err());
+    let made = json!({ "path": "no/where" });
+    session.call("sandbox_execute", act("mkdir", made)).await.unwrap();
+    assert!(place.host().join("no/where").is_dir());
 }

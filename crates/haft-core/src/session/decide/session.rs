@@ -18,6 +18,7 @@ impl Draft {
                 session: opened.session,
                 config: Arc::new(opened.config),
                 by: opened.by,
+                parent: None,
             }),
             State::Open(_) => Err(Refusal::AlreadyOpen),
             State::Ended { .. } => Err(Refusal::Ended),
@@ -37,12 +38,12 @@ impl Draft {
             });
         }
         refuse_agent(&reconfigured.by, "change how the session behaves")?;
-        let whose = |config: &Config| (config.agent.as_ref().map(|a| a.id.clone()), config.parent);
+        let whose = |config: &Config| config.agent.as_ref().map(|agent| agent.id.clone());
         if whose(&open.config) != whose(&reconfigured.config) {
             return Err(Refusal::NotAllowed {
                 actor: reconfigured.by,
                 action: "change whose session it is",
-                reason: "agent and parent stay what they were when it was opened",
+                reason: "its agent stays what it was when it was opened",
             });
         }
         let config = Arc::new(reconfigured.config);
