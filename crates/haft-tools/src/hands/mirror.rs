@@ -1,11 +1,17 @@
 //! The shell's state as files in the workspace, for whoever reads files.
 
 use haft_sandbox::files::{Expected, Parents};
+use haft_sandbox::virtual_path::VirtualPath;
 use serde_json::{Value, json};
 
 use super::Hand;
 
 const DIRECTORY: &str = ".haft-runtime";
+
+/// Where a file of this name is, or would be.
+pub(crate) fn path(hand: &Hand, name: &str) -> VirtualPath {
+    hand.workspace().home.join(DIRECTORY.as_ref()).join(name.as_ref())
+}
 
 /// Where the files are, for answers.
 pub(crate) fn paths(hand: &Hand) -> Value {
