@@ -71,11 +71,9 @@ macro_rules! id_type {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let text = encode(self.0);
                 f.write_str(concat!($prefix, "_"))?;
-                for byte in encode(self.0) {
-                    fmt::Write::write_char(f, char::from(byte))?;
-                }
-                Ok(())
+                f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
             }
         }
 

@@ -181,11 +181,25 @@ impl Edit {
 /// The change from one content to another as a unified diff with three lines around it.
 pub fn unified_diff(name: &str, old: &[u8], new: &[u8]) -> String {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old.as_ref(), new.as_ref());
-    diff.unified_diff()
-        .context_radius(3)
-        .header(&format!("a{name}"), &format!("b{name}"))
-        .to_string()
+    // Not by the crate's own lines: for it a lone CR ends one, which no reader of a diff expects.
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+    let mut configured = TextDiff::configure();
+    let diff = configured.timeout(DIFF_TIME).newline_terminated(true).diff_slices(&old, &new);
+    let mut told = String::new();
+    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
+        if told.is_empty() {
+            told = format!("--- a{name}\n+++ b{name}\n");
+        }
+        told.push_str(&format!("{}\n", hunk.header()));
+        for change in hunk.iter_changes() {
+            told.push_str(&format!("{}{}", change.tag(), change.value()));
+            if !change.value().ends_with('\n') {
+                told.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+    told
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

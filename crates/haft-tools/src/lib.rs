@@ -6,6 +6,7 @@
 
 mod catalogue;
 mod chronicle;
+mod context_pressure;
 mod gate;
 mod goal;
 mod hands;
@@ -14,26 +15,24 @@ mod memory;
 mod notes;
 mod posture;
 mod preflight;
-mod pressure;
 mod recall;
 mod setup;
 mod sight;
 mod staged;
 mod substrate;
 mod tools;
-mod toolset;
 
 pub use catalogue::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name, catalogue};
-pub use hands::{Classifier, Hands, HandsSettings, Workspace};
-pub use library::{Libraries, Library, Vault};
+pub use context_pressure::{ContextUse, ContextWatch};
+pub use hands::{Classifier, Hands, HandsSettings, Vault, Workspace};
+pub use library::{Libraries, Library};
 pub use preflight::{Alternative, read_only_alternative};
-
-pub use toolset::{AgentTool, install_agent_toolset};
 
 use haft_runtime::HaftBuilder;
 
 /// Gives a node the managed tools, and the hands they work with.
 pub fn install(builder: HaftBuilder, hands: Hands) -> HaftBuilder {
+    hands.show(builder.registry());
     let gated = builder.policy(gate::OutcomeGate::new(hands.clone()));
     tools::all().into_iter().fold(gated.service(hands), HaftBuilder::tool)
 }

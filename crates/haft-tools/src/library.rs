@@ -1,4 +1,4 @@
-//! What an operator gives an agent beside its workspace: skills to read, vaults to know of.
+//! What an operator gives an agent beside its workspace: skills to read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,22 +13,11 @@ const SKILLS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 20;
 const PREVIEW_CHARS: usize = 220;
 
-/// What one agent may read and know of.
+/// What one agent may read.
 #[derive(Debug, Clone, Default)]
 pub struct Library {
     /// Directories of the host in which `SKILL.md` files are found.
     pub skills: Vec<PathBuf>,
-    /// Vaults by name. Their content is not here, and no tool has a way to it.
-    pub vaults: Vec<Vault>,
-}
-
-/// A place for secrets, as far as an agent knows of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vault {
-    /// Its name.
-    pub name: String,
-    /// What it is for.
-    pub prompt: Option<String>,
 }
 
 type Find = dyn Fn(&str) -> Library + Send + Sync;
@@ -84,21 +73,6 @@ impl Library {
             .map(|skill| {
                 let print = Digest::of_bytes(skill.content.as_bytes()).to_string();
                 json!({ "name": skill.name, "fingerprint": print })
-            })
-            .collect()
-    }
-
-    pub(crate) fn vaults_listing(&self) -> Vec<Value> {
-        let vaults = self.vaults.iter();
-        vaults
-            .map(|vault| {
-                json!({
-                    "vaultName": vault.name,
-                    "mountPath": format!("/vaults/{}", vault.name),
-                    "access": "read_only",
-                    "scope": "agent",
-                    "prompt": vault.prompt,
-                })
             })
             .collect()
     }
@@ -165,7 +139,7 @@ mod tests {
         );
         put("b/deep/SKILL.md", "no front matter");
         put("b/README.md", "not one");
-        let library = Library { skills: vec![temp.path().to_owned()], vaults: Vec::new() };
+        let library = Library { skills: vec![temp.path().to_owned()] };
         let skills = library.skills();
         let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
         assert_eq!(names, ["deep", "ship"]);

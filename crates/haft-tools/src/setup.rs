@@ -91,7 +91,7 @@ async fn current(context: &ToolContext, viewer: &Viewer) -> Result<Value, ToolEr
         "environment": environment(open, hand.as_deref()),
         "resourceContract": { "resources": resources, "fingerprint": hash(&json!(resources)) },
         "permissions": permissions(context, open),
-        "vaults": library.vaults_listing(),
+        "vaults": hand.as_deref().map(vaults).unwrap_or_default(),
     });
     let parts = ["systemPrompt", "tools", "skills", "environment", "resourceContract", "vaults"];
     let fingerprints: Map<String, Value> = SECTIONS
@@ -177,6 +177,22 @@ pub(crate) fn resources(hand: &Hand) -> Vec<Value> {
                 Access::ReadWrite => "read_write",
             };
             json!({ "id": root.at.to_string(), "kind": kind, "mountPath": root.at.to_string(), "access": access, "scope": scope })
+        })
+        .collect()
+}
+
+/// The vaults by name; what is in them is nobody's to read.
+pub(crate) fn vaults(hand: &Hand) -> Vec<Value> {
+    let vaults = hand.workspace().vaults.iter();
+    vaults
+        .map(|vault| {
+            json!({
+                "vaultName": vault.name,
+                "mountPath": format!("/vaults/{}", vault.name),
+                "access": "read_only",
+                "scope": "session",
+                "prompt": vault.prompt,
+            })
         })
         .collect()
 }

@@ -27,6 +27,7 @@ mod error;
 mod extension;
 mod fields;
 pub mod front;
+pub mod managed;
 mod mcp;
 mod openai;
 mod openboa;

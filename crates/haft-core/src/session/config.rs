@@ -32,6 +32,9 @@ pub struct Config {
     /// What is done with a message that arrives while the session is busy.
     #[serde(skip_serializing_if = "is_default")]
     pub on_message: MessageRule,
+    /// What is done when a model asks for what cannot be called.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_misuse: MisuseRule,
     /// How much it may do.
     pub limits: Limits,
     /// How long a call in doubt waits for a person.
@@ -54,6 +57,7 @@ impl Default for Config {
             agent: None,
             toolset: Toolset::default(),
             on_message: MessageRule::default(),
+            on_misuse: MisuseRule::default(),
             limits: Limits::default(),
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
         }
@@ -73,11 +77,12 @@ impl Config {
                 Profile::Steerable => wish.profile,
             },
             exposure: self.exposure.narrowed_by(&wish.exposure),
+            agent: wish.agent.clone(),
+            toolset: self.toolset.narrowed_by(&wish.toolset),
             on_message: wish.on_message,
+            on_misuse: self.on_misuse.max(wish.on_misuse),
             limits: self.limits.narrowed_by(&wish.limits),
             settle_ttl: self.settle_ttl.min(wish.settle_ttl),
-            agent: wish.agent.clone(),
-            toolset: self.toolset.clone(),
         }
     }
 }
@@ -104,6 +109,19 @@ pub enum MessageRule {
     Steer,
     /// It is refused.
     Refuse,
+}
+
+/// What is done when a model asks for an unknown tool, or with arguments that do not fit.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum MisuseRule {
+    /// It is told what is wrong, and may repair it.
+    #[default]
+    Repair,
+    /// The run fails. What it asked for rightly beside it is done first.
+    Fail,
 }
 
 /// How much a session may do before it stops by itself.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::admission::{Basis, Permit};
-use super::config::Driver;
+use super::config::{Driver, MisuseRule};
 use super::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
 use super::goal::ActiveGoal;
 use super::state::{Activity, Call, DecidedBy, Open, Phase, RECENT_MAX, RunClock, State, Stopping};
@@ -45,6 +45,7 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
                 turn: 0,
                 turns_in_run: 0,
                 calls_in_run: 0,
+                misuse: None,
                 calls: Vec::new(),
                 recent: Vec::new(),
                 inbox: Vec::new(),
@@ -169,8 +170,11 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             open.calls.push(Arc::new(Call::proposed(*call, provider_id, contract, arguments)));
             Ok(())
         }
-        Event::CallRejected { .. } => {
+        Event::CallRejected { name, rejection, .. } => {
             open.calls_in_run = open.calls_in_run.saturating_add(1);
+            if open.config.on_misuse == MisuseRule::Fail && rejection.reason.is_misuse() {
+                open.misuse = Some(format!("it asked for `{name}`: {}", rejection.message));
+            }
             Ok(())
         }
         Event::CallAdmitted { .. }
@@ -208,6 +212,7 @@ fn turn_started(open: &mut Open, turn: u32) -> Evolved {
         return Err("the turns are out of order");
     }
     open.turn = turn;
+    open.misuse = None;
     open.turns_in_run += 1;
     while let Some(place) = open.calls.iter().position(|call| !call.phase.is_open()) {
         open.forget(place);

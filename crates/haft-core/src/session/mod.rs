@@ -26,7 +26,7 @@ mod wake;
 
 pub use admission::{Basis, Permit, RejectReason, Rejection};
 pub use child::{Delegation, Parent};
-pub use config::{Config, Driver, Limits, MessageRule};
+pub use config::{Config, Driver, Limits, MessageRule, MisuseRule};
 pub use decide::{accept, decide, note};
 pub use effect::{Decision, Effect, Reply};
 pub use event::{

@@ -14,7 +14,7 @@ use super::config::Config;
 use super::event::StartCause;
 use super::goal::ActiveGoal;
 use super::summary::Summary;
-use super::suspension::{DecidedKind, SuspendReason, Suspension};
+use super::suspension::{DecidedKind, SuspendReason, Suspension, SuspensionKind};
 use super::wake::Wake;
 use crate::actor::Actor;
 use crate::arguments::Arguments;
@@ -28,6 +28,7 @@ use crate::tool::Contract;
 /// Where a session stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a session is open for as long as its state is held")]
 pub enum State {
     /// It does not exist yet.
     #[default]
@@ -58,6 +59,9 @@ pub struct Open {
     pub turn: u32,
     pub(super) turns_in_run: u32,
     pub(super) calls_in_run: u32,
+    /// What the model asked for in this turn that cannot be called, when that fails the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) misuse: Option<String>,
     pub(super) calls: Vec<Arc<Call>>,
     /// The newest calls that have left the turn, so that whoever comes late is told what became
     /// of them, and no id is used again at once.
@@ -286,10 +290,13 @@ impl Open {
         self.calls.iter().map(|call| &**call)
     }
 
-    /// Returns the calls that wait for someone outside: the persisted subset of document 004.
+    /// Returns the calls that wait for someone outside: the persisted subset of document 004. A
+    /// call that waits for a sub-agent waits for nobody outside.
     pub fn waiting(&self) -> impl Iterator<Item = (&Call, &Suspension)> {
         self.calls().filter_map(|call| match &call.phase {
-            Phase::Waiting(suspension) => Some((call, suspension)),
+            Phase::Waiting(suspension) if suspension.kind != SuspensionKind::Child => {
+                Some((call, suspension))
+            }
             _ => None,
         })
     }

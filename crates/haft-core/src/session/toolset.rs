@@ -50,7 +50,7 @@ pub enum Network {
 pub struct Toolset {
     /// Tools that only this session has. Someone outside runs them, so there is no code to find,
     /// and any node can go on with the session from its log. They stand before the node's own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "as_texts", skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<Definition>,
     /// What the session's model and its clients call tools, where that is not their name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -71,6 +71,19 @@ impl Toolset {
         self.names.get(called).map_or(called, ToolName::as_str)
     }
 
+    /// Returns what a child knows that wishes to know `child`: no tool of its own that its parent
+    /// has not, and no laxer word about any.
+    #[must_use]
+    pub fn narrowed_by(&self, child: &Self) -> Self {
+        let mut verdicts = self.verdicts.clone();
+        for (tool, wish) in &child.verdicts {
+            let verdict = verdicts.entry(tool.clone()).or_insert(*wish);
+            *verdict = (*verdict).max(*wish);
+        }
+        let names = if child.names.is_empty() { &self.names } else { &child.names };
+        Self { own: self.own.clone(), names: names.clone(), verdicts }
+    }
+
     /// Returns what a tool is called outside.
     pub fn called<'a>(&'a self, name: &'a str) -> &'a str {
         let known = self.names.iter().find(|(_, tool)| tool.as_str() == name);
@@ -78,17 +91,75 @@ impl Toolset {
     }
 }
 
+/// Definitions are kept as texts: a schema keeps the order of its members, which an event that is
+/// told apart by its type would lose on the way in, and its depth is not the log's.
+mod as_texts {
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer, de, ser};
+
+    use crate::tool::Definition;
+
+    pub(super) fn serialize<S: Serializer>(
+        own: &[Definition],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let texts: Result<Vec<String>, _> = own.iter().map(serde_json::to_string).collect();
+        texts.map_err(ser::Error::custom)?.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Definition>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| serde_json::from_str(text).map_err(de::Error::custom)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::actor::Actor;
+    use crate::id::SessionId;
+    use crate::session::{Config, Event};
+    use crate::tool::Schema;
+
+    #[test]
+    fn a_sessions_own_tools_read_back_from_its_log_as_they_were() {
+        let schema = Schema::new(r#"{"type":"object","properties":{"b":{},"a":{}}}"#).unwrap();
+        let tool = Definition::new(ToolName::new("weather").unwrap(), "The weather.", schema);
+        let toolset = Toolset { own: vec![tool], ..Toolset::default() };
+        let config = Arc::new(Config { toolset, ..Config::default() });
+        let session = SessionId::from_bits(1);
+        let opened = Event::SessionOpened { session, config, by: Actor::system(), parent: None };
+        let text = serde_json::to_string(&opened).unwrap();
+        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), opened);
+    }
 
     #[test]
     fn a_tool_is_found_by_what_the_session_calls_it_and_called_so_again() {
-        let name = ToolName::new("toolset_bash").unwrap();
+        let name = ToolName::new("agent_bash").unwrap();
         let names = BTreeMap::from([("bash".to_owned(), name)]);
         let toolset = Toolset { names, ..Toolset::default() };
-        assert_eq!(toolset.meant("bash"), "toolset_bash");
-        assert_eq!(toolset.called("toolset_bash"), "bash");
+        assert_eq!(toolset.meant("bash"), "agent_bash");
+        assert_eq!(toolset.called("agent_bash"), "bash");
         assert_eq!((toolset.meant("read"), toolset.called("read")), ("read", "read"));
+    }
+
+    // S3-37: a child's agent cannot lower what its parent's says.
+    #[test]
+    fn s3_37_a_childs_toolset_is_at_least_as_strict() {
+        let name = |name: &str| ToolName::new(name).unwrap();
+        let says = |list: &[(&str, Verdict)]| Toolset {
+            verdicts: list.iter().map(|(tool, verdict)| (name(tool), *verdict)).collect(),
+            ..Toolset::default()
+        };
+        let parent = says(&[("a", Verdict::Ask), ("b", Verdict::Deny)]);
+        let child = says(&[("a", Verdict::Allow), ("b", Verdict::Ask), ("c", Verdict::Ask)]);
+        let narrowed = parent.narrowed_by(&child);
+        assert_eq!(
+            narrowed,
+            says(&[("a", Verdict::Ask), ("b", Verdict::Deny), ("c", Verdict::Ask)])
+        );
     }
 }

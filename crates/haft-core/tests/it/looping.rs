@@ -6,7 +6,7 @@ use haft_core::permission::{Exposure, Level};
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, ChildStopped, Config, ContextSummarised,
     Delegation, Directive, Effect, Event, FollowUp, Input, Learning, LearningKind, Limits,
-    ModelAnswered, Next, ParentTold, Priority, Refusal, Reply, Resolution, Stale, Summary,
+    ModelAnswered, Next, ParentTold, Phase, Priority, Refusal, Reply, Resolution, Stale, Summary,
     SuspensionKind, TurnEnding, Usage, Wake, WakeCancelled, WakeQueued,
 };
 use haft_core::{
@@ -327,8 +327,8 @@ fn s4_35_a_childs_word_is_the_result_and_nobody_else_can_give_it() {
     let mut world = World::model();
     world.say("go").unwrap();
     let (call, _) = world.delegated();
-    let (_, wait) = world.open().waiting().next().unwrap();
-    assert_eq!(wait.kind, SuspensionKind::Child);
+    let Phase::Waiting(wait) = world.phase(call) else { panic!("it waits for its child") };
+    assert_eq!((wait.kind, world.open().waiting().count()), (SuspensionKind::Child, 0));
     assert!(matches!(childs_word(&mut world, call, ann()), Err(Refusal::NotAllowed { .. })));
     world.crash();
     assert!(world.effects.contains(&Effect::OpenChild { call }), "opened again, if it was not");

@@ -509,8 +509,9 @@ fn check_effects(world: &World, before: usize, effects: &[Effect]) {
                 assert!(child.is_some_and(|child| depth(child)), "a child without its event");
             }
             Effect::StopChild { child } => {
-                let mut waits = world.open().waiting().filter(|(call, _)| {
-                    call.child.as_ref().is_some_and(|given| given.child == *child)
+                let mut waits = world.open().calls().filter(|call| {
+                    call.phase.is_open()
+                        && call.child.as_ref().is_some_and(|given| given.child == *child)
                 });
                 assert!(waits.next().is_none(), "a child is stopped that is waited for");
             }

@@ -20,8 +20,8 @@ use super::Haft;
 use super::error::ResolveError;
 use crate::error::InputError;
 use crate::registry::Registered;
-use crate::tool::Scope;
-use crate::toolbox::{Run, SealError, Wish};
+use crate::tool::{Run, Scope};
+use crate::toolbox::{SealError, Wish};
 
 /// What someone says about a wait, not yet checked.
 #[derive(Debug, Clone, PartialEq)]

@@ -72,6 +72,11 @@ impl Registered {
         &self.spec.name
     }
 
+    /// Returns the tool's place among all that were ever registered.
+    pub(crate) fn ordinal(&self) -> u64 {
+        self.ordinal
+    }
+
     /// Returns what is declared about the tool.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec

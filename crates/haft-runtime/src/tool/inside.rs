@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::permission::{Derivation, Question};
 use haft_core::session::{Input, Open, PolicyFacts, Reply, accept};
 use haft_core::{Arguments, SessionId};
-use haft_store::{Append, AppendError, Fence};
+use haft_store::{Append, AppendError, Fence, FollowedBy};
 
 use super::{ToolArguments, ToolContext};
 use crate::error::InputError;
@@ -42,7 +42,7 @@ impl ToolContext {
         let arguments = Arguments::plain(spec.redaction.record_view(arguments));
         let (session, opened_by, store) = (open.session, &open.opened_by, self.store());
         let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
-        let facts = self.surroundings.policies.facts(wish).await;
+        let facts = self.surroundings().policies.facts(wish).await;
         let PolicyFacts { reports, unmet_precondition } =
             heard(&open.config.toolset, &spec.name, facts);
         let question = Question {
@@ -74,11 +74,12 @@ impl ToolContext {
             }
             let (expected, events) = (loaded.head, decision.events);
             let fence = Fence::Anyone;
-            let append = Append { session, fence, expected, at, events, snapshot: None };
+            let (snapshot, followed_by) = (None, FollowedBy::Anyone);
+            let append = Append { session, fence, expected, at, events, snapshot, followed_by };
             match store.append(&append).await {
                 Ok(_) => {
                     let (first_seq, events) = (expected.seq + 1, append.events.into());
-                    self.surroundings.live.send(Live::Appended { session, first_seq, events });
+                    self.surroundings().live.send(Live::Appended { session, first_seq, events });
                     return Ok(decision.reply);
                 }
                 Err(AppendError::HeadMoved { .. } | AppendError::Fenced { .. }) => {}

@@ -18,7 +18,7 @@ use haft_core::{ContentBlock, ToolName};
 use serde_json::{Map, Value};
 
 pub use context::ToolContext;
-pub(crate) use context::{Scope, Surroundings};
+pub(crate) use context::{Run, Scope, Surroundings};
 pub use error::ToolError;
 pub use function::FunctionTool;
 pub use inside::Weighed;

@@ -17,15 +17,14 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::Toolbox;
-use super::execution::Run;
 use super::own_tools;
 use super::policy::Wish;
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::model::{ModelAnswer, ModelRequest, SessionLog};
-use crate::registry::{Advertised, Refusal, Registered};
+use crate::registry::{Admitted, Advertised, Refusal, Registered};
 use crate::schema::find_references;
-use crate::tool::Scope;
+use crate::tool::{Run, Scope};
 
 /// How far back the latest message is looked for.
 const LOOK_BACK: u32 = 256;
@@ -319,13 +318,16 @@ impl Toolbox {
     }
 }
 
-pub(super) fn admitted(
+fn admitted(registered: &Registered, given: Given<'_>) -> Result<Map<String, Value>, Refusal> {
+    admitted_with(registered, given).map(|admitted| admitted.arguments)
+}
+
+pub(super) fn admitted_with(
     registered: &Registered,
     given: Given<'_>,
-) -> Result<Map<String, Value>, Refusal> {
-    let admitted = match given {
+) -> Result<Admitted, Refusal> {
+    match given {
         Given::Text(text) => registered.admit_text(text.as_bytes()),
         Given::Object(object) => registered.admit(object),
-    };
-    admitted.map(|admitted| admitted.arguments)
+    }
 }

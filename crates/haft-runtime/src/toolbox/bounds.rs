@@ -20,6 +20,33 @@ const ARTIFACTS_MAX: usize = 64;
 /// How long the words about an artifact may be.
 const TITLE_MAX: usize = 256;
 
+/// Returns whether a call returned no more than may be recorded. Most do.
+pub(super) fn is_within(returned: &Returned, max: u64) -> bool {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    let Directives { next_action, user_message, .. } = &returned.directives;
+    let short = |text: &Option<String>| text.as_ref().is_none_or(|text| text.len() <= MESSAGE_MAX);
+    let result = match &returned.result {
+        CallResult::Ok(output) => {
+            output.artifacts.is_empty() && content_fits(output, max).is_some()
+        }
+        CallResult::Err(failure) => {
+            failure.message.len() <= MESSAGE_MAX
+                && short(&failure.debug)
+                && failure.partial.as_ref().is_none_or(|partial| fits(partial, max))
+        }
+    };
+    result && short(next_action) && short(user_message) && fits_map(&returned.extra, max)
+}
+
+/// Returns some if texts and value fit together, and nothing else is there.
+fn content_fits(output: &Output, max: usize) -> Option<()> {
+    let mut left = max;
+    for block in &output.content {
+        left = left.checked_sub(block.as_text()?.len())?;
+    }
+    output.value.as_ref().is_none_or(|value| fits(value, left)).then_some(())
+}
+
 /// Bounds what a call returned, keeping the whole outside the log.
 pub(crate) async fn bounded(
     returned: Returned,

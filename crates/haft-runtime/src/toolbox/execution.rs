@@ -1,28 +1,22 @@
 //! Running a call that may run, from its arguments to what the model reads.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use haft_core::session::{AttemptReport, Call, Delegation, Preview, Returned, Verification};
 use haft_core::tool::{Injected, InjectedKind};
 use haft_core::{Actor, CallResult, Digest, ErrorClass, Failure, MessageId, SessionId};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
 use super::intake::Origin;
 use super::middleware::{Invocation, Next};
 use super::policy::Wish;
-use super::{Toolbox, references};
+use super::{Redactor, Toolbox, references};
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::registry::Registered;
-use crate::tool::{Delegated, Scope, Tool, ToolArguments, ToolContext, ToolError};
-
-/// One attempt at a call.
-pub(crate) struct Run {
-    pub(crate) scope: Scope,
-    pub(crate) stop: CancellationToken,
-}
+use crate::tool::{Delegated, Run, Scope, Tool, ToolArguments, ToolContext, ToolError};
 
 /// A call with everything that its code needs.
 pub(super) struct Prepared {
@@ -52,7 +46,7 @@ impl Toolbox {
             return AttemptReport::Returned(Returned::from(CallResult::Err(failure)));
         }
         if let Some(shown) = fingerprint {
-            let preview = self.shown(run, &prepared).await;
+            let preview = self.shown(&prepared).await;
             if preview.fingerprint != shown || preview.trouble.is_some() {
                 return AttemptReport::WorldMoved { preview };
             }
@@ -60,7 +54,7 @@ impl Toolbox {
         if let Some(given) = prepared.code.delegates(&prepared.arguments) {
             return self.delegation(given);
         }
-        AttemptReport::Returned(self.run(run, prepared).await)
+        AttemptReport::Returned(self.run(prepared).await)
     }
 
     /// What must hold before a call runs must hold when it runs: it may have waited since it was
@@ -87,19 +81,26 @@ impl Toolbox {
     }
 
     /// Runs a call that is ready, down to what the model reads.
-    pub(super) async fn run(&self, run: &Run, prepared: Prepared) -> Returned {
+    pub(super) async fn run(&self, prepared: Prepared) -> Returned {
         let span = span(&prepared);
-        let entered = async {
-            match self.is_bare() {
-                true => self.enter(run, prepared).await,
-                false => self.enter_guarded(run, prepared).await,
-            }
-        };
-        let returned = entered.instrument(span.clone()).await;
+        let mut work = pin!(self.enter(prepared));
+        // Not `instrument`: that would move the work, which is large.
+        let returned = poll_fn(|context| {
+            let _entered = span.enter();
+            work.as_mut().poll(context)
+        });
+        let returned = returned.await;
         if let CallResult::Err(failure) = &returned.result {
             span.record("error.type", failure.class.code());
         }
         returned
+    }
+
+    async fn enter(&self, prepared: Prepared) -> Returned {
+        match self.is_bare() {
+            true => self.enter_bare(prepared).await,
+            false => Box::pin(self.enter_guarded(prepared)).await,
+        }
     }
 
     /// Whether nothing stands around the calls, so that nobody needs to see their arguments.
@@ -108,26 +109,25 @@ impl Toolbox {
     }
 
     /// Runs the tool's code with nothing around it.
-    async fn enter(&self, run: &Run, prepared: Prepared) -> Returned {
+    async fn enter_bare(&self, prepared: Prepared) -> Returned {
         let Prepared { registered, code, arguments, context } = prepared;
-        let (session, call) = (run.scope.session, run.scope.call);
-        let redactor = context.redactor().clone();
+        let (session, call) = (context.session(), context.call());
         self.live.step(session, call, Step::Before);
         self.live.step(session, call, Step::Executing);
         let entered = match context.require_going() {
-            Ok(()) => code.call(arguments, context).await,
+            Ok(()) => code.call(arguments, context.clone()).await,
             Err(error) => Err(error),
         };
         self.live.step(session, call, Step::After);
         let returned = entered.unwrap_or_else(ToolError::into_returned);
-        let (registered, redactor) = (&*registered, &redactor);
-        self.take_in(Origin { registered, redactor, run, invocation: None }, returned).await
+        let origin = Origin { registered: &registered, context: &context, arguments: None };
+        self.take_in(origin, returned).await
     }
 
     /// Runs the tool's code with all that the application puts around it.
-    async fn enter_guarded(&self, run: &Run, prepared: Prepared) -> Returned {
+    async fn enter_guarded(&self, prepared: Prepared) -> Returned {
         let Prepared { registered, code, arguments, context } = &prepared;
-        let (session, call) = (run.scope.session, run.scope.call);
+        let (session, call) = (context.session(), context.call());
         let invocation = Invocation { spec: registered.spec(), arguments, context };
         self.live.step(session, call, Step::Before);
         let entered = match self.before(invocation).await {
@@ -136,14 +136,14 @@ impl Toolbox {
                 let next = Next::new(&self.middleware, &**code);
                 next.run(arguments.clone(), context.clone()).await
             }
-            Err(error) => return self.take_in(prepared.origin(run), error.into_returned()).await,
+            Err(error) => return self.take_in(prepared.origin(), error.into_returned()).await,
         };
         self.live.step(session, call, Step::After);
         let mut returned = entered.unwrap_or_else(ToolError::into_returned);
         for hook in self.middleware.iter().rev() {
             returned = hook.after(invocation, returned).await;
         }
-        self.take_in(prepared.origin(run), returned).await
+        self.take_in(prepared.origin(), returned).await
     }
 
     async fn before(&self, invocation: Invocation<'_>) -> Result<(), ToolError> {
@@ -156,7 +156,7 @@ impl Toolbox {
     /// Finds out what a call would do.
     pub(super) async fn preview(&self, run: &Run, call: &Call) -> Preview {
         match self.prepare(run, call).await {
-            Ok(prepared) => self.shown(run, &prepared).await,
+            Ok(prepared) => self.shown(&prepared).await,
             Err(error) => {
                 let redactor = &self.surroundings.redactor;
                 self.take_in_preview(run.scope.session, redactor, trouble(&error)).await
@@ -164,11 +164,11 @@ impl Toolbox {
         }
     }
 
-    async fn shown(&self, run: &Run, prepared: &Prepared) -> Preview {
+    async fn shown(&self, prepared: &Prepared) -> Preview {
         let Prepared { code, arguments, context, .. } = prepared;
         let shown = code.preview(arguments.clone(), context.clone()).await;
         let preview = shown.unwrap_or_else(|error| trouble(&error));
-        self.take_in_preview(run.scope.session, context.redactor(), preview).await
+        self.take_in_preview(context.session(), context.redactor(), preview).await
     }
 
     /// Finds out what became of an attempt.
@@ -176,7 +176,7 @@ impl Toolbox {
         let Ok(prepared) = self.prepare(run, call).await else { return Verification::Unknown };
         let Prepared { code, arguments, context, .. } = &prepared;
         let verdict = code.verify(arguments.clone(), context.clone()).await;
-        self.take_in_verdict(prepared.origin(run), verdict).await
+        self.take_in_verdict(prepared.origin(), verdict).await
     }
 
     /// Brings together what a call needs; fails where something is not as it was permitted.
@@ -204,12 +204,12 @@ impl Toolbox {
         let mut arguments = checked
             .map_err(|misfit| ToolError::invalid(misfit.without_secrets(redaction).to_string()))?;
         inject(&mut arguments, &registered.spec().injected, &run.scope);
-        let context = self.context(run).with_redactor(redactor);
+        let context = self.context(run.clone(), redactor);
         Ok(Prepared { registered, code, arguments, context })
     }
 
-    pub(super) fn context(&self, run: &Run) -> ToolContext {
-        ToolContext::new(run.scope.clone(), Arc::clone(&self.surroundings), run.stop.clone())
+    pub(super) fn context(&self, run: Run, redactor: Redactor) -> ToolContext {
+        ToolContext::new(run, Arc::clone(&self.surroundings), redactor)
     }
 
     pub(super) fn clean(&self, mut returned: Returned) -> Returned {
@@ -219,10 +219,9 @@ impl Toolbox {
 }
 
 impl Prepared {
-    fn origin<'a>(&'a self, run: &'a Run) -> Origin<'a> {
+    fn origin(&self) -> Origin<'_> {
         let Self { registered, arguments, context, .. } = self;
-        let invocation = Some(Invocation { spec: registered.spec(), arguments, context });
-        Origin { registered, redactor: context.redactor(), run, invocation }
+        Origin { registered, context, arguments: Some(arguments) }
     }
 }
 

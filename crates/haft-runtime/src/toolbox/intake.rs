@@ -4,47 +4,51 @@
 //! is masked first, for half a secret is not recognised any more; then held against what the tool
 //! declares and judged by the verifiers; then cut to size, with the whole kept as an artifact.
 
+use haft_core::json::{self, DEPTH_MAX};
 use haft_core::session::{Preview, ProviderResult, Returned, Verification};
 use haft_core::{Arguments, CallResult, ContentBlock, ErrorClass, Failure, Output, SessionId};
 use serde_json::Value;
 
-use super::execution::Run;
 use super::middleware::{Invocation, Judgement};
 use super::{Redactor, Toolbox, bounds};
 use crate::live::Step;
 use crate::registry::Registered;
+use crate::tool::{Run, ToolArguments, ToolContext};
 use crate::unwinding::catching;
 
 /// Whose result it is.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) registered: &'a Registered,
-    /// Masks the secrets of the node and of the call.
-    pub(super) redactor: &'a Redactor,
-    pub(super) run: &'a Run,
-    /// What the verifiers are shown; `None` when there are none.
-    pub(super) invocation: Option<Invocation<'a>>,
+    pub(super) context: &'a ToolContext,
+    /// The arguments that ran; `None` when there is no verifier to show them to.
+    pub(super) arguments: Option<&'a ToolArguments>,
 }
 
 impl Toolbox {
     /// Takes in what a call gave.
     pub(super) async fn take_in(&self, origin: Origin<'_>, mut returned: Returned) -> Returned {
-        let Origin { registered, redactor, run, invocation } = origin;
-        let (session, call) = (run.scope.session, run.scope.call);
+        let Origin { registered, context, arguments } = origin;
+        let redactor = context.redactor();
+        let (session, call) = (context.session(), context.call());
         self.live.step(session, call, Step::Message);
+        flatten(&mut returned);
         redactor.returned(&mut returned);
-        let result = match returned.result {
-            CallResult::Ok(output) => match (conforming(registered, output), invocation) {
-                (CallResult::Ok(output), Some(invocation)) => {
-                    self.judged(invocation, redactor, output).await
-                }
-                (result, _) => result,
-            },
-            failed @ CallResult::Err(_) => failed,
-        };
+        hold_against(registered, &mut returned.result);
+        if let (CallResult::Ok(output), Some(arguments)) = (&mut returned.result, arguments) {
+            let invocation = Invocation { spec: registered.spec(), arguments, context };
+            let withheld = Box::pin(self.judged(invocation, redactor, output)).await;
+            if let Some(failure) = withheld {
+                returned.result = CallResult::Err(failure);
+            }
+        }
         self.live.step(session, call, Step::Artifacts);
-        let (max, artifacts) = (registered.spec().max_result_bytes, &self.surroundings.artifacts);
-        bounds::bounded(Returned { result, ..returned }, max, session, artifacts).await
+        let max = registered.spec().max_result_bytes;
+        if bounds::is_within(&returned, max) {
+            return returned;
+        }
+        let artifacts = &self.surroundings.artifacts;
+        Box::pin(bounds::bounded(returned, max, session, artifacts)).await
     }
 
     /// What a verifier will not pass is kept from the model: it is told what happened instead,
@@ -53,10 +57,10 @@ impl Toolbox {
         &self,
         invocation: Invocation<'_>,
         redactor: &Redactor,
-        mut output: Output,
-    ) -> CallResult {
+        output: &mut Output,
+    ) -> Option<Failure> {
         for verifier in &self.verifiers {
-            let judgement = catching(async { verifier.judge(invocation, &output).await }).await;
+            let judgement = catching(async { verifier.judge(invocation, output).await }).await;
             let blocked = match judgement {
                 Ok(Ok(Judgement::Pass)) => continue,
                 Ok(Ok(Judgement::Warn(text))) => {
@@ -74,9 +78,9 @@ impl Toolbox {
                     "the tool ran, but its result could not be verified: a verifier panicked".into()
                 }
             };
-            return CallResult::Err(Failure::new(ErrorClass::Policy, redactor.text(&blocked)));
+            return Some(Failure::new(ErrorClass::Policy, redactor.text(&blocked)));
         }
-        CallResult::Ok(output)
+        None
     }
 
     /// Takes in what someone outside this process gave for a call.
@@ -102,11 +106,9 @@ impl Toolbox {
             }
         };
         let redactor = self.surroundings.redactor.with_call(&opened, redaction);
-        let context = self.context(run).with_redactor(redactor.clone());
-        let invocation =
-            Invocation { spec: registered.spec(), arguments: &opened, context: &context };
-        let invocation = (!self.verifiers.is_empty()).then_some(invocation);
-        self.take_in(Origin { registered, redactor: &redactor, run, invocation }, returned).await
+        let context = self.context(run.clone(), redactor);
+        let origin = Origin { registered, context: &context, arguments: Some(&opened) };
+        self.take_in(origin, returned).await
     }
 
     /// Takes in what a verify hook found.
@@ -158,15 +160,50 @@ impl Toolbox {
     }
 }
 
-/// What is not as the tool declares is kept from the model.
-fn conforming(registered: &Registered, output: Output) -> CallResult {
-    let Some(schema) = registered.output() else { return CallResult::Ok(output) };
-    match schema.check(output.value.as_ref().unwrap_or(&Value::Null)) {
-        Ok(()) => CallResult::Ok(output),
-        Err(misfit) => {
-            let message = format!("the tool ran, but its result is not what it declares: {misfit}");
-            let failure = Failure::new(ErrorClass::ToolError, message);
-            CallResult::Err(Failure { partial: output.value, ..failure })
+/// What is nested without end cannot be read back from the log, nor gone through without end: it
+/// is taken apart before anything else looks at it.
+fn flatten(returned: &mut Returned) {
+    let value = match &mut returned.result {
+        CallResult::Ok(output) => &mut output.value,
+        CallResult::Err(failure) => &mut failure.partial,
+    };
+    if let Some(deep) = value.take_if(|value| is_too_deep(value)) {
+        take_apart(deep);
+        let message = format!(
+            "the tool ran, but its result is nested deeper than {DEPTH_MAX} levels and was not kept"
+        );
+        returned.result = CallResult::Err(Failure::new(ErrorClass::ToolError, message));
+    }
+    if returned.extra.values().any(is_too_deep) {
+        take_apart(Value::Object(std::mem::take(&mut returned.extra)));
+    }
+}
+
+fn is_too_deep(value: &Value) -> bool {
+    // Most results are flat, and need no counting.
+    (value.is_array() || value.is_object()) && json::is_deeper_than(value, DEPTH_MAX)
+}
+
+/// Drops a value level by level: left to itself it would go down by recursion.
+fn take_apart(value: Value) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.into_iter().map(|(_, value)| value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
+    }
+}
+
+/// What is not as the tool declares is kept from the model.
+fn hold_against(registered: &Registered, result: &mut CallResult) {
+    let (CallResult::Ok(output), Some(schema)) = (&mut *result, registered.output()) else {
+        return;
+    };
+    if let Err(misfit) = schema.check(output.value.as_ref().unwrap_or(&Value::Null)) {
+        let message = format!("the tool ran, but its result is not what it declares: {misfit}");
+        let failure = Failure::new(ErrorClass::ToolError, message);
+        *result = CallResult::Err(Failure { partial: output.value.take(), ..failure });
     }
 }

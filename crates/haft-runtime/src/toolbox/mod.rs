@@ -34,10 +34,10 @@ use crate::live::LiveStream;
 use crate::model::Model;
 use crate::performer::{Job, Performer, Task};
 use crate::registry::{Registry, Selector};
-use crate::tool::{Scope, Services, Surroundings, ToolArguments, ToolContext, ToolError};
+use crate::tool::{Run, Scope, Services, Surroundings, ToolArguments, ToolContext, ToolError};
 
 pub(crate) use admission::{Asked, Asker, Given};
-pub(crate) use execution::Run;
+pub(crate) use direct::Found;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
 use own_tools::OwnTools;
 pub(crate) use own_tools::heard;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod adversarial;
 mod approval;
 mod direct;
 mod guards;

@@ -1,9 +1,11 @@
 //! The writers: each a task with a connection of its own, and transactions that are shared.
 //!
-//! Whatever has queued up while a transaction was under way goes into the next one. A batch locks
-//! its sessions' rows in the order of their ids (so that two nodes cannot wait for each other in a
-//! circle), reads heads and epochs under those locks, and sends the accepted ones' changes along
-//! with the commit: two exchanges with the server, however many sessions take part.
+//! Whatever has queued up while a transaction was under way goes into the next one. As a rule all
+//! of a batch may go through: then it is one exchange with the server, from the beginning to the
+//! commit, in which a head that has moved makes everything fail. Only then are the rows locked, in
+//! the order of their ids (so that two nodes cannot wait for each other in a circle), heads and
+//! epochs read under those locks, and the changes of those that may go through sent along with the
+//! commit.
 //!
 //! A connection that is lost during the commit leaves open whether it happened. Then the sessions
 //! are locked again, which waits for whatever the lost connection left running, and the log itself
@@ -157,9 +159,47 @@ impl Transactions {
         }
     }
 
-    /// One transaction: lock, judge, change, commit.
     async fn transact(&self, batch: &[Job]) -> Result<Vec<Verdict>, Failed> {
         let connected = self.connected().await.map_err(Failed::NotReached)?;
+        // A session that is to be created has no head yet that could be expected.
+        let all_exist = batch.iter().all(|job| job.prepared.opening.is_none());
+        match all_exist && self.transact_at_once(&connected, batch).await? {
+            true => Ok(batch.iter().map(|job| Ok(job.prepared.head)).collect()),
+            false => self.transact_one_by_one(&connected, batch).await,
+        }
+    }
+
+    /// Appends all of them, or none; returns whether it could.
+    async fn transact_at_once(&self, connected: &Connected, batch: &[Job]) -> Result<bool, Failed> {
+        let mut in_order: Vec<_> = batch.iter().map(|job| &job.prepared).collect();
+        in_order.sort_unstable_by_key(|prepared| prepared.session);
+        let mut changes = Batch::default();
+        in_order.into_iter().for_each(|prepared| changes.add(prepared));
+        match changes.transact(connected).await {
+            Ok(()) => {
+                if changes.hints() {
+                    self.hints.tell();
+                }
+                Ok(true)
+            }
+            Err(error) if is_lost(&error) => Err(Failed::Unknown),
+            Err(error) => {
+                // The commit has ended it already, unless something before could not be sent.
+                drop(connected.run("ROLLBACK").await);
+                if Batch::is_beaten(&error) {
+                    return Ok(false);
+                }
+                Err(Failed::Refused(trouble(&error)))
+            }
+        }
+    }
+
+    /// One transaction: lock, judge, change, commit.
+    async fn transact_one_by_one(
+        &self,
+        connected: &Connected,
+        batch: &[Job],
+    ) -> Result<Vec<Verdict>, Failed> {
         // Nothing has been committed before the commit was sent, whatever became of the rest.
         let not_committed = |error: tokio_postgres::Error| {
             if is_lost(&error) {
@@ -167,7 +207,7 @@ impl Transactions {
             }
             Failed::Refused(trouble(&error))
         };
-        let locked = lock(&connected, batch).await.map_err(not_committed);
+        let locked = lock(connected, batch).await.map_err(not_committed);
         let locked = locked.and_then(|rows| read_locked(rows).map_err(Failed::Refused));
         let (created, found) = match locked {
             Ok(sessions) => sessions,
@@ -186,7 +226,7 @@ impl Transactions {
             }
             verdicts.push(verdict.map(|()| prepared.head));
         }
-        match changes.commit(&connected).await {
+        match changes.commit(connected).await {
             Ok(()) => {}
             Err(error) if is_lost(&error) => return Err(Failed::Unknown),
             Err(error) => {
@@ -196,7 +236,7 @@ impl Transactions {
                 return Err(Failed::Refused(trouble(&error)));
             }
         }
-        if changes.wakes_anyone() {
+        if changes.hints() {
             self.hints.tell();
         }
         Ok(verdicts)

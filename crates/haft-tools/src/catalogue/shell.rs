@@ -2,8 +2,8 @@
 
 use haft_core::Millis;
 use haft_core::tool::{
-    Concurrency, DeclaredEffect, Definition, Facets, Gate, Idempotency, InterruptBehavior, Mutates,
-    ProcessUse, Redaction,
+    Concurrency, DeclaredEffect, Definition, Facets, Gate, Hook, Idempotency, InterruptBehavior,
+    Mutates, ProcessUse, Redaction,
 };
 use serde_json::{Map, Value, json};
 
@@ -247,6 +247,7 @@ pub(super) fn runs_anything(mut definition: Definition) -> Definition {
     definition.interrupt = InterruptBehavior::Cancel;
     definition.concurrency = Concurrency::Exclusive;
     definition.output_schema = Some(sandbox_result());
+    definition.hooks = [Hook::Preview].into();
     definition
 }
 

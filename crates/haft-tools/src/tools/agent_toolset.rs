@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::answer::{apart, refused, taken};
-use super::command::said;
+use super::command::{said, shown_before};
 use super::shell::{STOP_GRACE, Typed, end, ensure};
 use super::shell_state::settle;
 use super::{Action, Managed, change};
@@ -33,7 +33,8 @@ const PDF_BYTES: u64 = 20 << 20;
 
 pub(super) fn tools() -> [Managed; 6] {
     [
-        Managed::new("agent_bash", |arguments, context| Box::pin(bash(arguments, context))),
+        Managed::new("agent_bash", |arguments, context| Box::pin(bash(arguments, context)))
+            .previewed(|arguments, context| Box::pin(preview_bash(arguments, context))),
         Managed::new("agent_read", |arguments, context| Box::pin(read(arguments, context))),
         Managed::new("agent_write", |arguments, context| Box::pin(write(arguments, context)))
             .previewed(|arguments, context| Box::pin(preview_write(arguments, context))),
@@ -116,6 +117,16 @@ async fn bash(arguments: ToolArguments, context: ToolContext) -> Result<Returned
             Err(ToolError::new(format!("{said}\n[{}]", ended.ending)))
         }
     }
+}
+
+async fn preview_bash(
+    arguments: ToolArguments,
+    context: ToolContext,
+) -> Result<Preview, ToolError> {
+    let wanted: WantedCommand = taken(arguments)?;
+    let hand = Hands::of(&context).await?;
+    let command = wanted.command.unwrap_or_else(|| "(a fresh shell)".to_owned());
+    Ok(shown_before(&command, hand.cwd().to_string()))
 }
 
 async fn read(arguments: ToolArguments, context: ToolContext) -> Result<Returned, ToolError> {

@@ -1,6 +1,7 @@
 //! The answers of the tools as files in the workspace, for whoever reads files.
 //!
-//! Each file is written from the very answer that its tool gives, so that the two cannot differ,
+//! The tools and permissions themselves, and the shell, are written by the session's hand. Each
+//! file here is written from the very answer that its tool gives, so that the two cannot differ,
 //! and nothing is in a file that is not in an answer.
 
 use haft_runtime::{ToolContext, ToolError};
@@ -80,7 +81,6 @@ pub(crate) async fn write(context: &ToolContext) -> Result<(), ToolError> {
     let snapshot = sessions::snapshot_of(&viewer, &sight, context).await?;
     let budget = context_budget::of(&sight, context);
     let library = Library::of(context, viewer.agent());
-    let permissions = setup["permissions"].clone();
     let events: Vec<Value> =
         feed(&sight.log).iter().rev().take(100).map(FeedEvent::value).collect();
     let mut relations = Vec::new();
@@ -91,25 +91,18 @@ pub(crate) async fn write(context: &ToolContext) -> Result<(), ToolError> {
     let outcome = checkpoint::outcome(&sight);
     let (grade, evaluation) = (json!(assessment.grade), json!(assessment.evaluation));
     let history = json!(assessment.history);
-    let managed: Vec<Value> = crate::catalogue()
-        .iter()
-        .map(|tool| json!({ "name": tool.name, "description": tool.description, "effects": tool.facets.effects }))
-        .collect();
     let runtime = json!({ "sessionId": viewer.own.session, "agentId": viewer.agent(), "artifactPaths": snapshot["artifactPaths"] });
     let files: Vec<(&'static str, String)> = vec![
         ("session-runtime.json", pretty(&runtime)),
         ("session-runtime.md", outline("Session", &runtime)),
         ("session-status.json", pretty(&snapshot)),
-        ("managed-tools.json", pretty(&json!(managed))),
-        ("permissions.json", pretty(&permissions)),
-        ("permissions.md", outline("Permissions", &permissions)),
         ("permission-posture.json", pretty(&posture)),
         ("permission-posture.md", outline("Permission posture", &posture)),
         ("environment.json", pretty(&setup["environment"])),
         ("agent-setup.json", pretty(&setup)),
         ("agent-setup.md", outline("Agent setup", &setup)),
         ("skills.json", pretty(&json!(library.skills_listing()))),
-        ("vaults.json", pretty(&json!(library.vaults_listing()))),
+        ("vaults.json", pretty(&setup["vaults"])),
         ("context-budget.json", pretty(&budget)),
         ("context-budget.md", outline("Context budget", &budget)),
         ("outcome.json", pretty(&outcome)),

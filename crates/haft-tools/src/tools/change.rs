@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::Action;
 use super::answer::{apart, done, refused, taken};
+use super::command::unhidden;
 use super::entry;
 use crate::hands::{Hand, Hands};
 
@@ -164,7 +165,7 @@ impl WantedChange {
             How::Append(_) => Action::AppendText,
             How::Edit(_) => Action::ReplaceText,
         };
-        let path = hand.path(&self.path).map_err(refused(action))?;
+        let path = hand.path_to_change(&self.path).map_err(refused(action))?;
         let old = content(hand.files(), &path).map_err(refused(action))?;
         let (new, replacements) = match self.how {
             How::Replace(content) => (content.into_bytes(), 1),
@@ -195,7 +196,7 @@ impl Change {
         let old = self.old.as_deref().unwrap_or_default();
         Preview {
             fingerprint: Digest::of_parts(&parts),
-            diff: Some(unified_diff(&path, old, &self.new)),
+            diff: Some(unhidden(&unified_diff(&path, old, &self.new))),
             targets: vec![path],
             trouble: None,
         }

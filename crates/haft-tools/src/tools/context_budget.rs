@@ -6,11 +6,16 @@ use serde_json::{Value, json};
 
 use super::artifacts;
 use crate::chronicle::feed;
-use crate::pressure::{Selection, pressure, tokens};
+use crate::context_pressure::{ContextUse, ContextWatch};
 use crate::sight::Sight;
 
 /// What a session that names no limit is measured by.
 const BUDGET: u64 = 128_000;
+
+/// How many tokens a text takes, roughly.
+fn tokens(chars: usize) -> u64 {
+    (chars as u64).div_ceil(4)
+}
 
 pub(super) fn of(sight: &Sight, context: &ToolContext) -> Value {
     let session = sight.listed.session;
@@ -59,14 +64,19 @@ pub(super) fn of(sight: &Sight, context: &ToolContext) -> Value {
         "lastAnswerUsage": usage,
         "tools": top,
     });
-    let dropped = summarised.map_or(0, |summary| u64::from(summary.through_turn));
-    let selection = Selection { headroom, dropped_conversation: dropped, dropped_notes: 0 };
+    let watched = context.services().get::<ContextWatch>();
+    let watched = watched.and_then(|watch| watch.pressure(session));
+    let pressure = watched.unwrap_or_else(|| {
+        let dropped_messages = summarised.map_or(0, |summary| summary.through_turn as usize);
+        let headroom = i64::try_from(headroom).unwrap_or(i64::MAX);
+        ContextUse { headroom, dropped_messages, dropped_notes: 0 }.pressure()
+    });
     json!({
         "sessionId": session,
         "available": true,
         "artifactPaths": paths,
         "contextBudget": budget,
-        "pressure": pressure(selection),
+        "pressure": pressure,
         "reason": null,
     })
 }

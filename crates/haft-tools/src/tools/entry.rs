@@ -29,7 +29,7 @@ pub(super) fn stat(hand: &Hand, path: &str) -> Result<Returned, ToolError> {
 
 /// Says which directory would be made, and whether it is there.
 pub(super) fn preview_mkdir(hand: &Hand, path: &str) -> Result<Preview, ToolError> {
-    let path = hand.path(path).map_err(refused(Action::Mkdir))?;
+    let path = hand.path_to_change(path).map_err(refused(Action::Mkdir))?;
     let found = present(hand, &path).map_err(refused(Action::Mkdir))?;
     let shown = path.to_string();
     let parts: [&[u8]; 2] = [shown.as_bytes(), found.map_or("nothing", word).as_bytes()];
@@ -43,7 +43,7 @@ pub(super) fn preview_mkdir(hand: &Hand, path: &str) -> Result<Preview, ToolErro
 }
 
 pub(super) fn mkdir(hand: &Hand, path: &str, parents: Parents) -> Result<Returned, ToolError> {
-    let path = hand.path(path).map_err(refused(Action::Mkdir))?;
+    let path = hand.path_to_change(path).map_err(refused(Action::Mkdir))?;
     hand.files().mkdir(&path, parents).map_err(refused(Action::Mkdir))?;
     let output = json!({ "path": path.to_string(), "mountPath": hand.mount_of(&path) });
     Ok(done(Action::Mkdir, format!("made {path}"), output))

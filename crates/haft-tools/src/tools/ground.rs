@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::answer::{plain, taken};
 use super::artifacts;
 use crate::hands::Hands;
-use crate::library::Library;
 use crate::setup;
 use crate::sight::Viewer;
 
@@ -87,8 +86,7 @@ pub(super) async fn compare_setup(
 
 /// What there is by name; no tool has a way to what is in it.
 pub(super) async fn vaults(context: ToolContext) -> Result<Returned, ToolError> {
-    let viewer = Viewer::of(&context).await?;
-    let vaults = Library::of(&context, viewer.agent()).vaults_listing();
+    let vaults = setup::vaults(&*Hands::of(&context).await?);
     Ok(plain(json!({ "count": vaults.len(), "vaults": vaults })))
 }
 

@@ -66,7 +66,7 @@ fn resources(hand: &Hand) -> Vec<Value> {
         };
         json!({ "mountPath": root.at.to_string(), "access": access })
     });
-    shown.collect()
+    shown.chain(hand.vaults().shown()).collect()
 }
 
 fn constraints(hand: &Hand) -> Vec<String> {

@@ -15,7 +15,9 @@ use super::answer::{apart, done, done_with, plain, refused, taken};
 use super::command::{CommandBounds, told};
 use super::shell_state::{busy_plan, common, recovery_plan, settle};
 use super::spill;
-use crate::hands::{Hand, Hands, Live, OpenShell, ShellNote, ShellStatus, Unheard, fresh_id};
+use crate::hands::{
+    Glance, Hand, Hands, Live, OpenShell, Secrets, ShellNote, ShellStatus, fresh_id,
+};
 
 /// How long a command that nobody waits for may run.
 const LIFE: Duration = Duration::from_secs(3600);
@@ -144,7 +146,7 @@ impl Typed {
         }
         let notice = hand.take_notice();
         let shell = ensure(hand, self.cwd.clone()).await?;
-        self.start(hand, &shell)?;
+        self.start(hand, &shell, context)?;
         if let Some(note) = &mut hand.desk().shell {
             note.command_count += 1;
         }
@@ -161,10 +163,15 @@ impl Typed {
     }
 
     /// Gives the shell its script; another directory is gone to first, as if it had been typed.
-    fn start(&self, hand: &Hand, shell: &OpenShell) -> Result<(), ToolError> {
+    fn start(
+        &self,
+        hand: &Hand,
+        shell: &OpenShell,
+        context: &ToolContext,
+    ) -> Result<(), ToolError> {
         let (spilled, sink) = spill::file_and_sink(hand)?;
-        let unheard = hand.desk().take_unheard();
-        let text = told_first(&unheard, self.cwd.as_ref()) + &self.command;
+        let text = told_first(hand, self.cwd.as_ref())? + &self.command;
+        let secrets = hand.secrets().and(Secrets::typed(&self.command));
         let (wall, keep) = (self.wall, spill::shown(self.shown));
         let script = Script { text, wall, grace: STOP_GRACE, keep, sink: Some(sink) };
         let executing = shell.shell.exec(script);
@@ -173,21 +180,24 @@ impl Typed {
         shell.begin(Live {
             command_id: fresh_id()?,
             tool: self.tool,
-            command: hand.secrets().masked(&self.command),
+            command: context.masked(&secrets.masked(&self.command)),
             cwd: cwd.map_or_else(|| hand.cwd().to_string(), VirtualPath::to_string),
             started_at: Clock::System.now().ms(),
             executing,
             spilled,
+            secrets,
         });
         Ok(())
     }
 }
 
 /// What the shell is told before its script: what was set since its last one.
-fn told_first(unheard: &Unheard, cwd: Option<&VirtualPath>) -> String {
+fn told_first(hand: &Hand, cwd: Option<&VirtualPath>) -> Result<String, ToolError> {
+    let variables = hand.variables()?;
+    let unheard = hand.desk().take_unheard();
     let mut told = String::new();
-    for (name, value) in &unheard.variables {
-        match value {
+    for name in &unheard.names {
+        match variables.get(name) {
             Some(value) => told.push_str(&format!("builtin export {name}={}\n", quoted(value))),
             None => told.push_str(&format!("builtin unset -v {name}\n")),
         }
@@ -195,7 +205,7 @@ fn told_first(unheard: &Unheard, cwd: Option<&VirtualPath>) -> String {
     if let Some(cwd) = cwd.or(unheard.cwd.as_ref()) {
         told.push_str(&format!("builtin cd -- {}\n", quoted(&cwd.to_string())));
     }
-    told
+    Ok(told)
 }
 
 fn quoted(text: &str) -> String {
@@ -216,7 +226,9 @@ async fn answer(
         output["notice"] = json!(notice);
         output["busyPlan"] = busy_plan(hand);
         output["commandId"] = json!(glance.as_ref().map(|glance| &glance.command_id));
-        let said = glance.map(|glance| hand.secrets().masked(&glance.stdout.text()));
+        let masked =
+            |glance: Glance| hand.secrets().and(glance.secrets).masked(&glance.stdout.text());
+        let said = glance.map(masked);
         let text = format!("{}\n[still running: wait with `shell_wait`]", said.unwrap_or_default());
         return Ok(done(action, text, output));
     };
@@ -297,10 +309,8 @@ pub(super) async fn ensure(
     end(hand).await?;
     let working = Arc::clone(hand);
     let shell = apart(move || {
-        let (at, variables) = {
-            let desk = working.desk();
-            (cwd.unwrap_or_else(|| desk.cwd.clone()), desk.variables.clone())
-        };
+        let at = cwd.unwrap_or_else(|| working.cwd());
+        let variables = working.variables()?;
         let launcher = &working.settings().launcher;
         let opened = Shell::open(launcher, &working.policy(), Limits::WORK, at.clone(), variables);
         let shell = opened.map_err(refused(Action::OpenPersistentShell))?;

@@ -7,8 +7,8 @@ use haft_core::session::{
 use haft_core::{CallId, Digest, MessageId, SessionId, Timestamp};
 use haft_runtime::testing::{TestNode, object, user};
 use haft_runtime::{Answer, Response, fresh_bits};
-use haft_store::{Append, Fence, NewSession, Tenant};
-use haft_tools::{Classifier, Libraries, Library, Vault};
+use haft_store::{Append, Fence, FollowedBy, NewSession, Tenant};
+use haft_tools::{Classifier, Libraries, Library};
 use serde_json::{Value, json};
 
 use crate::place::{Place, result};
@@ -36,13 +36,7 @@ impl Agency {
 
     pub(crate) fn at(place: Place) -> Self {
         let skills = place.outside().join("skills");
-        let libraries = Libraries::new(move |_| Library {
-            skills: vec![skills.clone()],
-            vaults: vec![Vault {
-                name: "prod".to_owned(),
-                prompt: Some("For deploys.".to_owned()),
-            }],
-        });
+        let libraries = Libraries::new(move |_| Library { skills: vec![skills.clone()] });
         let builder = place.builder(Classifier::Known).service(libraries);
         let node = place.store().start(builder);
         Self { place, node }
@@ -107,6 +101,7 @@ impl Agency {
             at: Timestamp::from_ms(3_000_000),
             events: vec![Event::LearningCaptured { learning }],
             snapshot: None,
+            followed_by: FollowedBy::Anyone,
         };
         store.append(&append).await.unwrap();
     }

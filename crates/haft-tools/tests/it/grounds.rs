@@ -33,11 +33,14 @@ async fn s2_t1_s2_t2_s2_t3_s2_t4_s2_t17_s2_28_s2_29_s2_30_s2_31_the_ground_is_de
         (&json!(false), &json!(["system_prompt"]))
     );
     let vaults = agency.call(one, "vault_list", json!({})).await.unwrap();
-    assert_eq!((&vaults["count"], &vaults["vaults"][0]["vaultName"]), (&json!(1), &json!("prod")));
+    assert_eq!(
+        (&vaults["count"], &vaults["vaults"][0]["vaultName"]),
+        (&json!(1), &json!("deploy"))
+    );
     for (tool, arguments) in [
-        ("read", json!({ "path": "/vaults/prod/key" })),
+        ("read", json!({ "path": "/vaults/deploy/key" })),
         ("glob", json!({ "path": "/vaults", "pattern": "**" })),
-        ("grep", json!({ "path": "/vaults/prod", "query": "key" })),
+        ("grep", json!({ "path": "/vaults/deploy", "query": "key" })),
     ] {
         assert!(agency.call(one, tool, arguments).await.is_err(), "{tool}");
     }
@@ -161,8 +164,8 @@ async fn s2_a1_s2_a2_s2_a3_s2_a4_s2_a5_s2_a6_s2_a7_s2_a8_s2_a9_s2_a10_s2_a11_s2_
     assert_eq!(file("permission-posture.json")["alwaysAskTools"], posture["alwaysAskTools"]);
     assert_eq!(file("session-status.json")["outcomeEvaluation"], file("outcome-evaluation.json"));
     assert_eq!(file("outcome.json")["title"], "ship");
-    assert_eq!(file("vaults.json")[0]["vaultName"], "prod");
-    assert!(file("managed-tools.json").as_array().unwrap().len() >= 60);
+    assert_eq!(file("vaults.json")[0]["vaultName"], "deploy");
+    assert!(file("managed-tools.json")["count"].as_u64().unwrap() >= 60);
     assert_eq!(file("agent-setup.json")["environment"], file("environment.json"));
 }
 

@@ -140,7 +140,9 @@ async fn s2_t30_s2_t14_s2_39_s2_59_events_and_wakes_are_found() {
 async fn s2_t32_s2_64_s2_57_what_was_learned_is_listed_once_and_found() {
     let agency = Agency::new();
     let (one, other) = (agency.session("ada").await, agency.session("ada").await);
-    for (session, title) in [(one, "pin the toolchain"), (one, "wombats dig"), (other, "wombats dig")] {
+    for (session, title) in
+        [(one, "pin the toolchain"), (one, "wombats dig"), (other, "wombats dig")]
+    {
         agency.learns(session, title).await;
     }
     let stranger = agency.session("bob").await;

@@ -3,10 +3,9 @@
 use crate::agency::{Agency, no_hash};
 use serde_json::{Value, json};
 
-// S2-T57, S2-T58, S2-T59, S2-T60, S2-T61, S2-T62, S2-T63, S2-82, S2-83, S2-84, S2-85, S2-86, S2-A33.
+// S2-T57, S2-T58, S2-82, S2-83, S2-A33: a draft is made, found again, and never overwritten.
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_t57_s2_t58_s2_t59_s2_t60_s2_t61_s2_t62_s2_t63_s2_82_s2_83_s2_84_s2_85_s2_86_s2_a33_a_shared_file_goes_out_and_comes_back()
- {
+async fn s2_t57_s2_t58_s2_82_s2_83_s2_a33_a_shared_file_is_staged() {
     let agency = Agency::new();
     let one = agency.session("ada").await;
     let direct = json!({ "path": "/workspace/agent/substrate.md", "content": "mine" });
@@ -36,6 +35,18 @@ async fn s2_t57_s2_t58_s2_t59_s2_t60_s2_t61_s2_t62_s2_t63_s2_82_s2_83_s2_84_s2_8
     let drafts = agency.call(one, "resources_list_staged_drafts", json!({})).await.unwrap();
     assert_eq!((&drafts["count"], &drafts["drafts"][0]["status"]), (&json!(1), &json!("ready")));
     assert!(agency.place.content(".haft-runtime/staged-substrate.json").contains("substrate.md"));
+    let missing = json!({ "sourcePath": "none.md" });
+    assert!(agency.call(one, "resources_stage_from_substrate", missing).await.is_err());
+}
+
+// S2-T59, S2-T60, S2-83, S2-84: compared, then promoted onto what was compared.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_t59_s2_t60_s2_83_s2_84_a_draft_is_compared_and_promoted() {
+    let agency = Agency::new();
+    let one = agency.session("ada").await;
+    let stage = json!({ "sourcePath": "substrate.md" });
+    agency.call(one, "resources_stage_from_substrate", stage).await.unwrap();
+    agency.place.put("substrate.md", "shared and better\n");
     let compared = agency
         .call(one, "resources_compare_with_substrate", json!({ "sessionPath": "substrate.md" }))
         .await
@@ -67,6 +78,16 @@ async fn s2_t57_s2_t58_s2_t59_s2_t60_s2_t61_s2_t62_s2_t63_s2_82_s2_83_s2_84_s2_8
         std::fs::read_to_string(agency.shared("substrate.md")).unwrap(),
         "shared and better\n"
     );
+}
+
+// S2-T61, S2-T62, S2-T63, S2-85, S2-86: every promotion is a version, and each can be put back.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_t61_s2_t62_s2_t63_s2_85_s2_86_versions_are_listed_read_and_restored() {
+    let agency = Agency::new();
+    let one = agency.session("ada").await;
+    agency.place.put("substrate.md", "shared and better\n");
+    let promote = json!({ "sourcePath": "substrate.md" });
+    agency.agreed(one, "resources_promote_to_substrate", promote).await.unwrap();
     agency.place.put("substrate.md", "worse\n");
     let next = json!({ "sourcePath": "substrate.md", "expectedVersionId": "substrate.md@1" });
     agency.agreed(one, "resources_promote_to_substrate", next.clone()).await.unwrap();
@@ -104,12 +125,6 @@ async fn s2_t57_s2_t58_s2_t59_s2_t60_s2_t61_s2_t62_s2_t63_s2_82_s2_83_s2_84_s2_8
         let out = json!({ "targetPath": path });
         assert!(agency.call(one, "resources_list_versions", out).await.is_err(), "{path}");
     }
-    assert!(
-        agency
-            .call(one, "resources_stage_from_substrate", json!({ "sourcePath": "none.md" }))
-            .await
-            .is_err()
-    );
 }
 
 // S2-87, D27: of many who promote onto the same version one wins, and the file is theirs.

@@ -148,6 +148,10 @@ fn ending(open: &Open, events: &[Event]) -> Option<TurnEnding> {
     if open.config.driver == Driver::Caller {
         return Some(TurnEnding::Settled);
     }
+    if let Some(message) = &open.misuse {
+        let failure = Failure::new(ErrorClass::InvalidArgs, message.clone());
+        return Some(TurnEnding::Failed { failure });
+    }
     if !has_something_to_hear(open, events) {
         return Some(TurnEnding::Completed);
     }
