@@ -158,7 +158,8 @@ impl<'a> Shelf<'a> {
         content: Option<&[u8]>,
     ) -> Result<Kept, ToolError> {
         let text = String::from_utf8_lossy(content.unwrap_or_default()).into_owned();
-        let body = self.body(text, "found");
+        // No call wrote it, so that none takes it for its own work.
+        let body = Body { call_id: String::new(), ..self.body(text, "found") };
         let place = self.place(key)?;
         let (by, at) = (Actor::system(), self.context.now());
         match put(self.store, &place, Some(previous), &body, &by, at).await {

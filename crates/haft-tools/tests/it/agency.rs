@@ -84,7 +84,7 @@ impl Agency {
     }
 
     /// A session writes something down that it learned, as the loop does for its model.
-    pub(crate) async fn learns(&self, session: SessionId, title: &str) {
+    pub(crate) async fn learns(&self, session: SessionId, title: &str, at: i64) {
         let store = self.node.haft().store();
         let learning = Learning {
             kind: LearningKind::Lesson,
@@ -98,7 +98,7 @@ impl Agency {
             session,
             fence: Fence::Anyone,
             expected: loaded.head,
-            at: Timestamp::from_ms(3_000_000),
+            at: Timestamp::from_ms(at),
             events: vec![Event::LearningCaptured { learning }],
             snapshot: None,
             followed_by: FollowedBy::Anyone,

@@ -140,13 +140,11 @@ async fn s2_t30_s2_t14_s2_39_s2_59_events_and_wakes_are_found() {
 async fn s2_t32_s2_64_s2_57_what_was_learned_is_listed_once_and_found() {
     let agency = Agency::new();
     let (one, other) = (agency.session("ada").await, agency.session("ada").await);
-    for (session, title) in
-        [(one, "pin the toolchain"), (one, "wombats dig"), (other, "wombats dig")]
-    {
-        agency.learns(session, title).await;
-    }
+    agency.learns(one, "pin the toolchain", 3_000_001).await;
+    agency.learns(one, "wombats dig", 3_000_002).await;
+    agency.learns(other, "wombats dig", 3_000_003).await;
     let stranger = agency.session("bob").await;
-    agency.learns(stranger, "not for ada").await;
+    agency.learns(stranger, "not for ada", 3_000_004).await;
     let listed = agency.call(other, "learning_list", json!({})).await.unwrap();
     let learned = listed["learnings"].as_array().unwrap().iter();
     let titles: Vec<&Value> = learned.map(|one| &one["learning"]["title"]).collect();
