@@ -1,7 +1,7 @@
 //! Finding one's way among the sessions of one's agent.
 
+use haft_core::SessionId;
 use haft_core::session::Returned;
-use haft_core::{Millis, SessionId};
 use haft_runtime::{ToolArguments, ToolContext, ToolError};
 use haft_store::ListedSession;
 use serde::Deserialize;
@@ -151,7 +151,7 @@ impl Wanted {
                 found.push(Listed { value, rank });
             }
         }
-        found.sort_by(|one, other| other.rank.cmp(&one.rank));
+        found.sort_by_key(|one| std::cmp::Reverse(one.rank));
         found.truncate(self.limit.unwrap_or(10));
         Ok(found.into_iter().map(|one| one.value).collect())
     }
@@ -363,7 +363,7 @@ pub(super) fn traces_of(sight: &Sight, limit: usize) -> Vec<Value> {
             "wakeId": run.id,
             "startedAt": run.started_at.to_string(),
             "updatedAt": run.updated_at.to_string(),
-            "elapsedMs": Millis::from(run.updated_at.since(run.started_at)).0,
+            "elapsedMs": run.updated_at.since(run.started_at).0,
             "eventCount": of_run.len(),
             "eventTypes": types,
             "latestSummary": run.summary(),
