@@ -47,7 +47,7 @@ pub use performer::{Job, Performer, Task};
 pub use tool::__private;
 pub use tool::{
     Delegated, FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError,
-    ToolFuture,
+    ToolFuture, Weighed,
 };
 pub use toolbox::{
     Invocation, Judgement, Middleware, Next, Opinion, Policy, SealError, SealingKey, Toolbox,

@@ -22,7 +22,8 @@ pub struct Config {
     /// Which tools it may use.
     #[serde(skip_serializing_if = "is_default")]
     pub exposure: Exposure,
-    /// The agent that it runs, when it runs one.
+    /// The agent that it runs, when it runs one. Sessions of one agent may read each other, so
+    /// which one it is never changes.
     #[serde(skip_serializing_if = "is_default")]
     pub agent: Option<Agent>,
     /// The tools as it knows them.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::admission::{Basis, Permit};
 use super::config::{Driver, MisuseRule};
 use super::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
+use super::goal::ActiveGoal;
 use super::state::{Activity, Call, DecidedBy, Open, Phase, RECENT_MAX, RunClock, State, Stopping};
 use super::suspension::{Decided, DecidedKind, Suspension, SuspensionKind};
 use super::usage::Usage;
@@ -51,6 +52,7 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
                 heard: Vec::new(),
                 advertised: None,
                 grants: Vec::new(),
+                goal: None,
                 tokens_in_run: 0,
                 clock: None,
                 summary: None,
@@ -138,6 +140,9 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             current_turn(open, *turn)
         }
         Event::TurnEnded { turn, .. } => turn_ended(open, *turn),
+        Event::GoalSet { .. } | Event::GrantAdded { .. } | Event::GrantRevoked { .. } => {
+            apply_decision(open, at, event)
+        }
         Event::ContextSummarised { summary } => {
             spend_tokens(open, summary.usage);
             open.summary = Some(Arc::clone(summary));
@@ -157,14 +162,6 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         }
         Event::ParentTold { turn } => {
             open.owed.take_if(|owed| *owed <= *turn);
-            Ok(())
-        }
-        Event::GrantAdded { grant } => {
-            open.grants.push(grant.clone());
-            Ok(())
-        }
-        Event::GrantRevoked { grant, .. } => {
-            open.grants.retain(|held| held.id != *grant);
             Ok(())
         }
         Event::ProviderResultIgnored { .. } => Ok(()),
@@ -194,6 +191,20 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallDelegated { .. }
         | Event::CallFinished { .. } => apply_to_call(open, at, event),
     }
+}
+
+/// What someone decided about the session, and not about a call.
+fn apply_decision(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
+    match event {
+        Event::GoalSet { goal, by } => {
+            let (goal, by) = (goal.clone(), by.clone());
+            open.goal = Some(Arc::new(ActiveGoal { goal, by, at }));
+        }
+        Event::GrantAdded { grant } => open.grants.push(grant.clone()),
+        Event::GrantRevoked { grant, .. } => open.grants.retain(|held| held.id != *grant),
+        _ => return Err("it is no decision about the session"),
+    }
+    Ok(())
 }
 
 fn turn_started(open: &mut Open, turn: u32) -> Evolved {
@@ -312,6 +323,7 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallProposed { .. }
         | Event::CallRejected { .. }
         | Event::ProviderResultIgnored { .. }
+        | Event::GoalSet { .. }
         | Event::GrantAdded { .. }
         | Event::GrantRevoked { .. } => Err("it does not move a call"),
     }

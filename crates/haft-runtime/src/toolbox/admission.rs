@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Toolbox;
 use super::own_tools;
-use super::policy::{self, Wish};
+use super::policy::Wish;
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::model::{ModelAnswer, ModelRequest, SessionLog};
@@ -90,8 +90,9 @@ impl Toolbox {
             Err(error) => return Check::Invalid { message: error.to_string() },
         };
         let Asker { session, opened_by, .. } = asker;
-        let policy =
-            self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await;
+        let store = self.store.as_ref();
+        let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
+        let policy = self.policy_facts(wish).await;
         let policy = own_tools::heard(&asker.config.toolset, &spec.name, policy);
         let policy = self.with_doubt_of_references(policy, &arguments);
         let contract = Arc::clone(spec.contract());
@@ -123,7 +124,8 @@ impl Toolbox {
         mut facts: PolicyFacts,
         arguments: &Arguments,
     ) -> PolicyFacts {
-        if !self.policies.is_empty() && !find_references(arguments.record()).is_empty() {
+        let weighed = self.policies.iter().any(|policy| policy.weighs_arguments());
+        if weighed && !find_references(arguments.record()).is_empty() {
             let reason = "the policies cannot see what the arguments point at".to_owned();
             let report = Report::Says { verdict: Verdict::Ask, reason };
             let source = Source::Rule("arguments by reference".to_owned());
@@ -133,7 +135,7 @@ impl Toolbox {
     }
 
     pub(crate) async fn policy_facts(&self, wish: Wish<'_>) -> PolicyFacts {
-        policy::facts(&self.policies, wish).await
+        self.policies.facts(wish).await
     }
 
     /// Asks the model and checks what it asks for.
@@ -286,7 +288,8 @@ impl Toolbox {
     async fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
         let (session, opened_by) = (open.session, &open.opened_by);
         let arguments = Arguments::plain(Map::new());
-        let wish = Wish { session, opened_by, spec: tool.spec(), arguments: &arguments };
+        let store = self.store.as_ref();
+        let wish = Wish { session, opened_by, spec: tool.spec(), arguments: &arguments, store };
         let facts = self.policy_facts(wish).await;
         let question = Question {
             contract: tool.spec().contract(),

@@ -252,7 +252,8 @@ pub(crate) async fn list(
         return Err(Error::unsupported("an `order` other than `desc`"));
     }
     params.finish()?;
-    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), status: None };
+    let tenant = Some(caller.tenant.clone());
+    let filter = SessionFilter { tenant, ..SessionFilter::default() };
     let wanted = |session: &Session| {
         let runs = session.config.agent.as_ref().map(|agent| &agent.id);
         session.is_seen_by(&caller)
