@@ -48,7 +48,6 @@ impl Models {
         Self(Arc::new(Inner { settings, ready: Mutex::default() }))
     }
 
-    #[expect(clippy::result_large_err, reason = "it is the error of the trait that it serves")]
     fn of(&self, agent: &Agent) -> Result<Arc<dyn Model>, Failure> {
         let told = (agent.model.clone(), agent.instructions.clone());
         let ready = || self.0.ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +63,6 @@ impl Models {
         Ok(model)
     }
 
-    #[expect(clippy::result_large_err, reason = "it is the error of the trait that it serves")]
     fn made(&self, agent: &Agent) -> Result<Arc<dyn Model>, Failure> {
         let failed = |message: String| Failure::new(ErrorClass::Auth, message);
         let name: ModelName = agent.model.parse().map_err(|error| failed(format!("{error}")))?;
