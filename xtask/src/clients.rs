@@ -1,5 +1,6 @@
 //! The official SDKs, unmodified and from their registries, against the real binary.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,29 +11,50 @@ use crate::metadata;
 
 /// Where the conversations and the versions of what they need are.
 const PYTHON: &str = "crates/haft-server/tests/sdk";
+const TYPESCRIPT: &str = "crates/haft-server/tests/sdk-ts";
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut build = metadata::cargo();
     build.args(["build", "-p", "haft-cli"]).current_dir(root);
-    if !succeeds(&mut build)? {
-        return Ok(Verdict::Wanting);
-    }
+    let passed = succeeds(&mut build)? && python(root, &target)? && typescript(root, &target)?;
+    Ok(if passed { Verdict::Clean } else { Verdict::Wanting })
+}
+
+fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
     let (python, here) = (target.join("sdk/python"), root.join(PYTHON));
     let program = python.join("bin/python");
     if !program.exists() && !succeeds(Command::new("python3").args(["-m", "venv"]).arg(&python))? {
-        return Ok(Verdict::Wanting);
+        return Ok(false);
     }
     let mut install = Command::new(&program);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
     if !succeeds(install.arg(here.join("requirements.txt")))? {
-        return Ok(Verdict::Wanting);
+        return Ok(false);
     }
     let mut conversations = Command::new(&program);
     conversations.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "."]);
     conversations.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
-    let passed = succeeds(conversations.current_dir(here))?;
-    Ok(if passed { Verdict::Clean } else { Verdict::Wanting })
+    succeeds(conversations.current_dir(here))
+}
+
+/// Runs a copy: Node.js looks for packages beside the scripts, and they do not belong there.
+fn typescript(root: &Path, target: &Path) -> anyhow::Result<bool> {
+    let (here, copy) = (root.join(TYPESCRIPT), target.join("sdk/typescript"));
+    fs::create_dir_all(&copy).with_context(|| format!("making `{}`", copy.display()))?;
+    for entry in fs::read_dir(&here).with_context(|| format!("reading `{}`", here.display()))? {
+        let entry = entry?;
+        if entry.path().is_file() {
+            fs::copy(entry.path(), copy.join(entry.file_name()))?;
+        }
+    }
+    let mut install = Command::new("npm");
+    install.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&copy);
+    let mut conversations = Command::new("node");
+    conversations.args(["--test", "conversations.test.mjs"]).current_dir(&copy);
+    conversations.env("HAFT", target.join("debug/haft"));
+    Ok(succeeds(&mut install)? && succeeds(&mut conversations)?)
 }
 
 fn succeeds(command: &mut Command) -> anyhow::Result<bool> {

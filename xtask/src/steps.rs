@@ -116,11 +116,18 @@ static STEPS: &[Step] = &[
         advice: "install python3-venv by hand, or leave it out with `cargo xtask test fast`",
     },
     Step {
+        name: "npm",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Install(Program::Npm),
+        advice: "install Node.js and npm by hand, or leave them out with `cargo xtask test fast`",
+    },
+    Step {
         name: "clients",
         needs: Needs::System,
         applies: Applies::Always,
         run: Run::Clients,
-        advice: "run one conversation alone with `pytest -k NAME` below crates/haft-server/tests/sdk",
+        advice: "run one conversation alone with `pytest -k NAME` below crates/haft-server/tests/sdk, or `node --test --test-name-pattern=NAME` below sdk-ts",
     },
     Step {
         name: "doctests",
@@ -282,7 +289,7 @@ mod tests {
         let needy: Vec<_> = STEPS.iter().filter(|step| !step.is_in(Scope::Fast)).collect();
         assert_eq!(
             needy.iter().map(|step| step.name).collect::<Vec<_>>(),
-            ["postgresql", "strace", "python", "clients"]
+            ["postgresql", "strace", "python", "npm", "clients"]
         );
     }
 

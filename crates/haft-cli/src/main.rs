@@ -7,6 +7,7 @@
 mod audit;
 mod bench;
 mod hands;
+mod keys;
 mod mcp;
 mod place;
 mod serve;
@@ -32,6 +33,9 @@ enum Command {
     /// Measures on this machine.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Makes API keys.
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Serves the managed tools to an MCP client over stdin and stdout.
     Mcp(mcp::Args),
     /// Serves Haft over HTTP.
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),
+        Command::Keys(command) => keys::run(command),
         Command::Mcp(args) => mcp::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Torture(args) => torture::run(&args),

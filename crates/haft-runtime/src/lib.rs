@@ -49,8 +49,9 @@ pub use standing::{HeldGrant, Holder, LedgerError};
 pub use tool::__private;
 pub use tool::{
     Delegated, FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError,
-    ToolFuture,
+    ToolFuture, Weighed,
 };
 pub use toolbox::{
-    Invocation, Judgement, Middleware, Next, Opinion, Policy, SealingKey, Toolbox, Verifier, Wish,
+    Invocation, Judgement, Middleware, Next, Opinion, Policy, SealError, SealingKey, Toolbox,
+    Verifier, Wish,
 };

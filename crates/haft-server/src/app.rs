@@ -1,5 +1,6 @@
 //! What every request is answered from.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
@@ -8,8 +9,10 @@ use haft_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::feed::Feeds;
 use crate::keys::Keys;
 use crate::objects::Objects;
+use crate::server::Config;
 
 /// The state of the server; a clone shares it.
 #[derive(Clone)]
@@ -19,7 +22,9 @@ struct Inner {
     haft: Haft,
     keys: Keys,
     objects: Objects,
+    feeds: Feeds,
     suspend_ttl: Millis,
+    uploads: Option<PathBuf>,
     hosts: Hosts,
     shutdown: CancellationToken,
 }
@@ -34,10 +39,11 @@ pub(crate) enum Hosts {
 }
 
 impl App {
-    pub(crate) fn new(haft: Haft, keys: Keys, suspend_ttl: Millis, hosts: Hosts) -> Self {
-        let objects = Objects::new(haft.store().clone());
+    pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
+        let (objects, feeds) = (Objects::new(haft.store().clone()), Feeds::default());
         let shutdown = CancellationToken::new();
-        Self(Arc::new(Inner { haft, keys, objects, suspend_ttl, hosts, shutdown }))
+        let (suspend_ttl, uploads) = (config.suspend_ttl, config.uploads.clone());
+        Self(Arc::new(Inner { haft, keys, objects, feeds, suspend_ttl, uploads, hosts, shutdown }))
     }
 
     pub(crate) fn haft(&self) -> &Haft {
@@ -56,6 +62,10 @@ impl App {
         &self.0.objects
     }
 
+    pub(crate) fn feeds(&self) -> &Feeds {
+        &self.0.feeds
+    }
+
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.0.hosts
     }
@@ -63,6 +73,11 @@ impl App {
     /// How long a call waits for someone unless its tool says.
     pub(crate) fn suspend_ttl(&self) -> Millis {
         self.0.suspend_ttl
+    }
+
+    /// Where what is attached to sessions is put for their tools, each in a directory of its own.
+    pub(crate) fn uploads(&self) -> Option<&Path> {
+        self.0.uploads.as_deref()
     }
 
     /// Cancelled when streams must end.

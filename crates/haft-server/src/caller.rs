@@ -20,10 +20,24 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    fn holds(&self, scope: Scope) -> bool {
+        self.scopes.iter().any(|held| *held == scope || *held == Scope::Admin)
+    }
+
+    /// Whether the caller may look at what someone opened: their own, and all of their tenant's
+    /// for those who administer it or approve in it.
+    pub(crate) fn may_see(&self, owner: &Actor) -> bool {
+        *owner == self.actor || self.holds(Scope::Approve)
+    }
+
+    /// Whether the caller may change what someone opened.
+    pub(crate) fn may_change(&self, owner: &Actor) -> bool {
+        *owner == self.actor || self.holds(Scope::Admin)
+    }
+
     /// Refuses a caller whose key does not reach so far.
     pub(crate) fn require(&self, scope: Scope) -> Result<(), Error> {
-        let may = |held: &Scope| *held == scope || *held == Scope::Admin;
-        if self.scopes.iter().any(may) {
+        if self.holds(scope) {
             return Ok(());
         }
         let message = format!("this key may not do this: it lacks the scope `{scope:?}`");

@@ -25,6 +25,10 @@ pub(crate) enum Kind {
     Conflict,
     Internal,
     Invalid,
+    /// Another memory has the path.
+    MemoryPathTaken,
+    /// A memory is not as its writer saw it.
+    MemoryMoved,
     MethodNotAllowed,
     NotFound,
     Overloaded,
@@ -36,7 +40,7 @@ impl Kind {
     const fn status(self) -> StatusCode {
         match self {
             Self::Authentication => StatusCode::UNAUTHORIZED,
-            Self::Conflict => StatusCode::CONFLICT,
+            Self::Conflict | Self::MemoryPathTaken | Self::MemoryMoved => StatusCode::CONFLICT,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Invalid => StatusCode::BAD_REQUEST,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -53,6 +57,8 @@ impl Kind {
             Self::Conflict => "conflict_error",
             Self::Internal => "api_error",
             Self::Invalid | Self::MethodNotAllowed => "invalid_request_error",
+            Self::MemoryPathTaken => "memory_path_conflict_error",
+            Self::MemoryMoved => "memory_precondition_failed_error",
             Self::NotFound => "not_found_error",
             Self::Overloaded => "overloaded_error",
             Self::Permission => "permission_error",
@@ -109,7 +115,7 @@ impl IntoResponse for Error {
     /// The body is written by [`crate::guard::answered`], which knows the request's id.
     fn into_response(self) -> Response {
         let mut response = self.kind.status().into_response();
-        if self.kind == Kind::Conflict {
+        if self.kind.status() == StatusCode::CONFLICT {
             // What was decided stays decided; the SDKs would ask again by themselves.
             let no = axum::http::HeaderValue::from_static("false");
             response.headers_mut().insert("x-should-retry", no);

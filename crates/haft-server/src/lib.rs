@@ -18,13 +18,16 @@ mod feed;
 mod guard;
 mod input;
 mod keys;
+mod memory;
 mod models;
 mod objects;
 mod plan;
 mod routes;
 mod server;
 mod session;
+mod uploads;
 
 pub use keys::{FreshKey, KeyError, Keys, Scope};
 pub use models::{ModelSettings, Models};
 pub use server::{Config, Server, StartError};
+pub use uploads::{MOUNTED_AT as UPLOADS_MOUNTED_AT, place as place_uploads};

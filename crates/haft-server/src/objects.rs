@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
+/// How many keys of a space are read at once.
+const KEYS_AT_ONCE: u32 = 500;
+
 /// The members of a named thing, as they are kept.
 pub(crate) type Members = Map<String, Value>;
 
@@ -14,7 +17,10 @@ pub(crate) type Members = Map<String, Value>;
 pub(crate) enum Sort {
     Agent,
     Environment,
+    File,
+    MemoryStore,
     Session,
+    Vault,
 }
 
 impl Sort {
@@ -23,15 +29,22 @@ impl Sort {
         match self {
             Self::Agent => "agent",
             Self::Environment => "env",
+            Self::File => "file",
+            Self::MemoryStore => "memstore",
             Self::Session => "sesn",
+            Self::Vault => "vlt",
         }
     }
 
-    const fn space(self) -> &'static str {
+    /// Where those of this sort are kept.
+    pub(crate) const fn space(self) -> &'static str {
         match self {
             Self::Agent => "v1/agents",
             Self::Environment => "v1/environments",
+            Self::File => "v1/files",
+            Self::MemoryStore => "v1/memory_stores",
             Self::Session => "v1/sessions",
+            Self::Vault => "v1/vaults",
         }
     }
 
@@ -45,7 +58,10 @@ impl Sort {
         match self {
             Self::Agent => "agent",
             Self::Environment => "environment",
+            Self::File => "file",
+            Self::MemoryStore => "memory store",
             Self::Session => "session",
+            Self::Vault => "vault",
         }
     }
 }
@@ -119,8 +135,19 @@ impl Objects {
         id: &str,
         which: Which,
     ) -> Result<Option<Object>, Error> {
+        self.find_in(tenant, sort.space(), id, which).await
+    }
+
+    /// Reads a thing of any space.
+    pub(crate) async fn find_in(
+        &self,
+        tenant: &Tenant,
+        space: &str,
+        id: &str,
+        which: Which,
+    ) -> Result<Option<Object>, Error> {
         // A text that no place can have is no thing's id.
-        let Ok(place) = sort.place(tenant, id) else { return Ok(None) };
+        let Ok(place) = Place::new(tenant.clone(), space, id) else { return Ok(None) };
         let Some(version) = self.store.version(&place, which).await? else { return Ok(None) };
         let Some(body) = version.body else { return Ok(None) };
         let members = serde_json::from_slice(&body).map_err(Error::internal)?;
@@ -134,7 +161,22 @@ impl Objects {
         found.ok_or_else(|| Error::not_found(sort.noun(), id))
     }
 
-    /// Reads a page of things, the oldest first, and where the next page starts.
+    /// Returns the ids of what is in a space, the newest first, as ids are ordered by time.
+    pub(crate) async fn ids(&self, tenant: &Tenant, space: &str) -> Result<Vec<String>, Error> {
+        let mut ids: Vec<String> = Vec::new();
+        loop {
+            let page = Page { after: ids.last().cloned(), limit: KEYS_AT_ONCE };
+            let keys = self.store.keys(tenant, space, &page).await?;
+            let is_last = keys.len() < KEYS_AT_ONCE as usize;
+            ids.extend(keys.into_iter().map(|(id, _)| id));
+            if is_last {
+                ids.sort_by(|one, other| age(other).cmp(&age(one)));
+                return Ok(ids);
+            }
+        }
+    }
+
+    /// Reads a page of things, the newest first, and where the next page starts.
     pub(crate) async fn list(
         &self,
         tenant: &Tenant,
@@ -143,22 +185,38 @@ impl Objects {
         limit: u32,
         wanted: impl Fn(&Object) -> bool,
     ) -> Result<(Vec<Object>, Option<String>), Error> {
-        let (mut objects, mut after) = (Vec::new(), after);
-        loop {
-            let page = Page { after: after.clone(), limit };
-            let keys = self.store.keys(tenant, sort.space(), &page).await?;
-            let is_last = keys.len() < limit as usize;
-            for (id, _) in keys {
-                if objects.len() == limit as usize {
-                    return Ok((objects, after));
-                }
-                after = Some(id.clone());
-                let found = self.find(tenant, sort, &id, Which::Latest).await?;
-                objects.extend(found.filter(&wanted));
-            }
-            if is_last {
-                return Ok((objects, None));
-            }
-        }
+        self.list_in(tenant, sort.space(), after, limit, wanted).await
     }
+
+    /// Reads a page of the things of any space, the newest first.
+    pub(crate) async fn list_in(
+        &self,
+        tenant: &Tenant,
+        space: &str,
+        after: Option<String>,
+        limit: u32,
+        wanted: impl Fn(&Object) -> bool,
+    ) -> Result<(Vec<Object>, Option<String>), Error> {
+        let mut objects: Vec<Object> = Vec::new();
+        for id in self.ids(tenant, space).await? {
+            if after.as_ref().is_some_and(|after| age(&id) >= age(after)) {
+                continue;
+            }
+            let found = self.find_in(tenant, space, &id, Which::Latest).await?;
+            let Some(found) = found.filter(&wanted) else { continue };
+            if objects.len() == limit as usize {
+                let next = objects.last().map(|last| last.id.clone());
+                return Ok((objects, next));
+            }
+            objects.push(found);
+        }
+        Ok((objects, None))
+    }
+}
+
+/// What orders ids by their age: those that are made hold their time, and those that a fresh
+/// install brings are older than all of them.
+fn age(id: &str) -> (bool, &str) {
+    let is_made = id.rsplit_once('_').is_some_and(|(_, bare)| bare.len() == 26);
+    (is_made, id)
 }

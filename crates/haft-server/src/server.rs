@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use axum::Router;
 use axum::serve::ListenerExt as _;
@@ -23,6 +24,9 @@ pub struct Config {
     pub admin_key: Option<String>,
     /// How long a call waits for someone unless its tool says.
     pub suspend_ttl: Millis,
+    /// Where what is attached to sessions is put for their tools, each in a directory of its own
+    /// that [`crate::place_uploads`] fills.
+    pub uploads: Option<PathBuf>,
     /// Names under which the server is called, beside those of this machine for itself.
     pub hosts: Vec<String>,
     /// What MCP clients are served at `/mcp`.
@@ -31,7 +35,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { admin_key: None, suspend_ttl: Millis::from_secs(300), hosts: Vec::new(), mcp: None }
+        Self {
+            admin_key: None,
+            suspend_ttl: Millis::from_secs(300),
+            uploads: None,
+            hosts: Vec::new(),
+            mcp: None,
+        }
     }
 }
 
@@ -81,9 +91,9 @@ impl Server {
         // Who listens on every address is called by names that only the operator knows.
         let hosts = match address.ip().is_unspecified() && config.hosts.is_empty() {
             true => Hosts::Any,
-            false => Hosts::Local([config.hosts, vec![address.ip().to_string()]].concat()),
+            false => Hosts::Local([config.hosts.clone(), vec![address.ip().to_string()]].concat()),
         };
-        let app = App::new(haft, keys, config.suspend_ttl, hosts);
+        let app = App::new(haft, keys, &config, hosts);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
         Ok(Self { app, listener, address, first_key, mcp: config.mcp })
     }

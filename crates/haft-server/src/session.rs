@@ -1,19 +1,24 @@
 //! A session as the API shows it: read from its log, with the words that a client put beside it.
 
 use haft_core::session::{Activity, Config, Event, State};
-use haft_core::{SessionId, Timestamp};
+use haft_core::{Actor, SessionId, Timestamp};
 use haft_store::{Loaded, Tenant, Which};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::error::Error;
+use crate::caller::Caller;
+use crate::error::{Error, Kind};
+use crate::feed;
 use crate::objects::{Members, Object, Sort};
+use crate::routes::v1::resources;
 
 /// A session that the caller may see.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) loaded: Loaded,
+    /// Who opened it.
+    owner: Actor,
     /// How it was opened.
     pub(crate) config: Config,
     created_at: Timestamp,
@@ -35,13 +40,50 @@ impl Session {
         let beside = beside.ok_or_else(missing)?;
         let first = app.store().entries(session, 0, 1).await?;
         let first = first.first().ok_or_else(missing)?;
-        let Event::SessionOpened { config, .. } = first.event()? else {
+        let Event::SessionOpened { config, by: owner, .. } = first.event()? else {
             return Err(missing());
         };
         let last = app.store().entries(session, loaded.head.seq.saturating_sub(1), 1).await?;
         let updated_at = last.first().map_or(first.at, |last| last.at).max(beside.at);
         let (created_at, config) = (first.at, (*config).clone());
-        Ok(Self { id: session, loaded, config, created_at, updated_at, beside })
+        Ok(Self { id: session, loaded, owner, config, created_at, updated_at, beside })
+    }
+
+    /// Finds a session that the caller may look at; one that they may not is none.
+    pub(crate) async fn seen(app: &App, caller: &Caller, id: &str) -> Result<Self, Error> {
+        let session = Self::find(app, &caller.tenant, id).await?;
+        match caller.may_see(&session.owner) {
+            true => Ok(session),
+            false => Err(Error::not_found(Sort::Session.noun(), id)),
+        }
+    }
+
+    /// Finds a session that the caller may change.
+    pub(crate) async fn owned(app: &App, caller: &Caller, id: &str) -> Result<Self, Error> {
+        let session = Self::seen(app, caller, id).await?;
+        session.require_owned(caller)?;
+        Ok(session)
+    }
+
+    /// Refuses what only whoever opened the session may do, and an admin.
+    pub(crate) fn require_owned(&self, caller: &Caller) -> Result<(), Error> {
+        match caller.may_change(&self.owner) {
+            true => Ok(()),
+            false => {
+                let message = "only whoever opened this session may do this, or an admin";
+                Err(Error::new(Kind::Permission, message))
+            }
+        }
+    }
+
+    pub(crate) fn is_seen_by(&self, caller: &Caller) -> bool {
+        caller.may_see(&self.owner)
+    }
+
+    /// What was attached to it, as it is kept.
+    pub(crate) fn attached(&self) -> Vec<Value> {
+        let kept = self.beside.members.get("resources").and_then(Value::as_array);
+        kept.cloned().unwrap_or_default()
     }
 
     /// Refuses what an archived session does not take.
@@ -53,19 +95,15 @@ impl Session {
     }
 
     pub(crate) fn status(&self) -> &'static str {
-        match &self.loaded.state {
-            State::Unopened | State::Ended { .. } => "terminated",
-            State::Open(open) => {
-                let mut calls = open.calls().filter(|call| call.phase.is_open()).peekable();
-                let acts = open.activity == Activity::Acting && calls.peek().is_some();
-                let waits = acts && open.waiting().count() == calls.count();
-                match open.activity {
-                    Activity::Idle => "idle",
-                    Activity::Acting if waits => "idle",
-                    Activity::Acting | Activity::Thinking { .. } => "running",
-                }
-            }
-        }
+        status_of(&self.loaded.state)
+    }
+
+    /// Writes the session as the API shows it by itself, with what it has cost: in a list that
+    /// would have every log folded.
+    pub(crate) async fn shown_whole(&self, app: &App, tenant: &Tenant) -> Result<Value, Error> {
+        let mut shown = self.shown(app, tenant).await?;
+        shown["usage"] = feed::read(app, self.id, |_, spent| spent.shown()).await?;
+        Ok(shown)
     }
 
     /// Writes the session as the API shows it.
@@ -86,7 +124,7 @@ impl Session {
             "environment_id": environment,
             "metadata": beside("metadata"),
             "outcome_evaluations": [],
-            "resources": [],
+            "resources": self.attached().iter().map(resources::shown).collect::<Vec<_>>(),
             "stats": {},
             "status": self.status(),
             "title": beside("title"),
@@ -96,8 +134,25 @@ impl Session {
     }
 }
 
+/// What a session is doing, in the API's words.
+pub(crate) fn status_of(state: &State) -> &'static str {
+    match state {
+        State::Unopened | State::Ended { .. } => "terminated",
+        State::Open(open) => {
+            let mut calls = open.calls().filter(|call| call.phase.is_open()).peekable();
+            let acts = open.activity == Activity::Acting && calls.peek().is_some();
+            let waits = acts && open.waiting().count() == calls.count();
+            match open.activity {
+                Activity::Idle => "idle",
+                Activity::Acting if waits => "idle",
+                Activity::Acting | Activity::Thinking { .. } => "running",
+            }
+        }
+    }
+}
+
 /// An agent within a session has no dates of its own.
-fn agent_of_session(agent: &Object, version: u64) -> Map<String, Value> {
+pub(crate) fn agent_of_session(agent: &Object, version: u64) -> Map<String, Value> {
     let mut shown = crate::routes::v1::agents::shown(agent);
     for absent in ["created_at", "updated_at", "archived_at", "metadata"] {
         shown.remove(absent);

@@ -5,7 +5,7 @@
 //! admitted and started in one transition.
 
 use haft_core::session::{DecidedBy, Event, RecoveryPlan, SuspensionKind, VerifyFinding};
-use haft_core::{CallId, CallResult, ErrorClass, Outcome, Timestamp};
+use haft_core::{CallId, CallResult, ErrorClass, Outcome, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -90,6 +90,9 @@ const WAKE: &str = "(wake)";
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) status: Option<SessionStatus>,
+    /// Said when the session is opened, and never again.
+    pub(crate) agent: Option<String>,
+    pub(crate) parent: Option<SessionId>,
     pub(crate) calls: Vec<CallChange>,
 }
 
@@ -138,9 +141,12 @@ impl Rows {
 
     fn take(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::SessionOpened { .. } | Event::TurnEnded { .. } => {
+            Event::SessionOpened { config, parent, .. } => {
                 self.status = Some(SessionStatus::Idle);
+                self.agent = config.agent.as_ref().map(|agent| agent.id.clone());
+                self.parent = parent.map(|parent| parent.session);
             }
+            Event::TurnEnded { .. } => self.status = Some(SessionStatus::Idle),
             Event::TurnStarted { .. } => self.status = Some(SessionStatus::Working),
             Event::WakeQueued { wake } => {
                 let row = self.call(CallId::from_bits(wake.id.bits()), CallStage::Ready);
@@ -210,6 +216,7 @@ impl Rows {
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
             | Event::ProviderResultIgnored { .. }
+            | Event::GoalSet { .. }
             | Event::GrantAdded { .. }
             | Event::GrantRevoked { .. } => {}
         }

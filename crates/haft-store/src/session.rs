@@ -67,6 +67,10 @@ pub struct SessionFilter {
     pub tenant: Option<Tenant>,
     /// Only those with this status.
     pub status: Option<SessionStatus>,
+    /// Only those of one agent, by its id.
+    pub agent: Option<String>,
+    /// Only those that this session opened.
+    pub parent: Option<SessionId>,
 }
 
 /// A session in a list; the newest come first, as ids are ordered by time.
@@ -86,6 +90,10 @@ pub struct ListedSession {
     pub created_at: Timestamp,
     /// When it was last appended to.
     pub updated_at: Timestamp,
+    /// Which agent's it is.
+    pub agent: Option<String>,
+    /// The session that opened it.
+    pub parent: Option<SessionId>,
 }
 
 /// What is known about a call, also about one of an earlier turn.

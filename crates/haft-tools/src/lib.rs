@@ -5,14 +5,27 @@
 //! of the wire API.
 
 mod catalogue;
+mod chronicle;
 mod context_pressure;
+mod gate;
+mod goal;
 mod hands;
+mod library;
+mod memory;
+mod notes;
+mod posture;
 mod preflight;
+mod recall;
+mod setup;
+mod sight;
+mod staged;
+mod substrate;
 mod tools;
 
 pub use catalogue::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name, catalogue};
 pub use context_pressure::{ContextUse, ContextWatch};
 pub use hands::{Classifier, Hands, HandsSettings, Vault, Workspace};
+pub use library::{Libraries, Library};
 pub use preflight::{Alternative, read_only_alternative};
 
 use haft_runtime::HaftBuilder;
@@ -20,5 +33,6 @@ use haft_runtime::HaftBuilder;
 /// Gives a node the managed tools, and the hands they work with.
 pub fn install(builder: HaftBuilder, hands: Hands) -> HaftBuilder {
     hands.show(builder.registry());
-    tools::all().into_iter().fold(builder.service(hands), HaftBuilder::tool)
+    let gated = builder.policy(gate::OutcomeGate::new(hands.clone()));
+    tools::all().into_iter().fold(gated.service(hands), HaftBuilder::tool)
 }

@@ -100,6 +100,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let config = Config {
         admin_key: args.api_key.clone(),
         suspend_ttl: args.suspend_ttl,
+        uploads: Some(args.place.data.join("uploads")),
         hosts: args.hosts.clone(),
         mcp: Some(mcp),
     };
@@ -122,15 +123,17 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
 fn announce(args: &Args, server: &Server) {
     let address = server.address();
     eprintln!("haft {} serves", env!("CARGO_PKG_VERSION"));
-    println!("api      http://{address}/v1");
-    println!("mcp      http://{address}/mcp");
-    match &args.place.database_url {
-        Some(_) => println!("data     the PostgreSQL database of --database-url"),
-        None => println!("data     {}", args.place.data.display()),
-    }
+    let data = match &args.place.database_url {
+        Some(_) => "the PostgreSQL database of --database-url".to_owned(),
+        None => args.place.data.display().to_string(),
+    };
+    let mut said =
+        format!("api      http://{address}/v1\nmcp      http://{address}/mcp\ndata     {data}\n");
     if let Some(key) = server.first_key() {
-        println!("key      {}  (shown this once)", key.reveal());
+        said.push_str(&format!("key      {}  (shown this once)\n", key.reveal()));
     }
+    // A reader that has gone away, as in `haft serve | head -1`, is no reason not to serve.
+    drop(std::io::stdout().write_all(said.as_bytes()));
 }
 
 /// A client's calls share a session, so that its workspace and shell are there for the next.
@@ -148,12 +151,12 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<Haft> {
     fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
     let store = args.place.open().await?;
     let launcher = Launcher::this_program();
-    let (workspaces, sessions) = (data.join("workspaces"), store.clone());
+    let (data, sessions) = (data.clone(), store.clone());
     let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
-        workspace::of(sessions.clone(), workspaces.clone(), session)
+        workspace::of(sessions.clone(), data.clone(), session)
     });
     let builder = Haft::builder()
-        .sealing_key(sealing_key(&data.join("sealing-key"))?)
+        .sealing_key(sealing_key(&args.place.data.join("sealing-key"))?)
         .model(Models::new(args.models.settings()));
     let builder = haft_mcp::install(builder, questions);
     Ok(haft_tools::install(builder, hands).start(store)?)

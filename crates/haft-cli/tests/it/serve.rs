@@ -144,9 +144,16 @@ fn a_session_that_waits_for_approval_goes_on_in_the_next_process() {
     let session = server.session();
     server.say(&session);
     let asked = server.until_idle(&session, "requires_action");
-    let started = ["user.message", "session.status_running", "agent.message", "agent.tool_use"];
-    assert_eq!(kinds(&asked)[..4], started);
-    assert_eq!(asked[3]["evaluated_permission"], "ask");
+    let started = [
+        "user.message",
+        "session.status_running",
+        "span.model_request_start",
+        "agent.message",
+        "span.model_request_end",
+        "agent.tool_use",
+    ];
+    assert_eq!(kinds(&asked)[..6], started);
+    assert_eq!(asked[5]["evaluated_permission"], "ask");
     let key = server.key.clone();
     drop(server);
     let server = Serving::start(data.path(), Some(&key));
@@ -158,7 +165,7 @@ fn a_session_that_waits_for_approval_goes_on_in_the_next_process() {
     let (status, late) = server.send(&session, &allowed);
     assert_eq!((status, &late["error"]["type"]), (400, &json!("invalid_request_error")));
     let events = server.until_idle(&session, "end_turn");
-    let text = Value::from(events.clone()).to_string();
+    let text = Value::from(events).to_string();
     assert!(text.contains("Hello from Haft."), "{text}");
     assert_eq!(server.get(&format!("/v1/sessions/{session}"))["status"], "idle");
 }

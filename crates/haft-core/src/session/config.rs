@@ -23,7 +23,8 @@ pub struct Config {
     /// Which tools it may use.
     #[serde(skip_serializing_if = "is_default")]
     pub exposure: Exposure,
-    /// The agent that it runs, when it runs one.
+    /// The agent that it runs, when it runs one. Sessions of one agent may read each other, so
+    /// which one it is never changes.
     #[serde(skip_serializing_if = "is_default")]
     pub agent: Option<Agent>,
     /// The tools as it knows them.
@@ -37,6 +38,9 @@ pub struct Config {
     pub on_misuse: MisuseRule,
     /// How much it may do.
     pub limits: Limits,
+    /// How long a call waits for someone outside, instead of what its tool says.
+    #[serde(skip_serializing_if = "is_default")]
+    pub suspend_ttl: Option<Millis>,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
 }
@@ -59,6 +63,7 @@ impl Default for Config {
             on_message: MessageRule::default(),
             on_misuse: MisuseRule::default(),
             limits: Limits::default(),
+            suspend_ttl: None,
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
         }
     }
@@ -82,6 +87,7 @@ impl Config {
             on_message: wish.on_message,
             on_misuse: self.on_misuse.max(wish.on_misuse),
             limits: self.limits.narrowed_by(&wish.limits),
+            suspend_ttl: self.suspend_ttl.into_iter().chain(wish.suspend_ttl).min(),
             settle_ttl: self.settle_ttl.min(wish.settle_ttl),
         }
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::admission::{Permit, Rejection};
 use super::child::{Delegation, Parent};
 use super::config::Config;
+use super::goal::Goal;
 use super::summary::Summary;
 use super::suspension::{Decided, Preview, SuspendReason, SuspensionKind};
 use super::usage::Usage;
@@ -358,6 +359,14 @@ pub enum Event {
         /// The id it was for.
         provider_id: ProviderCallId,
     },
+    /// Someone said what the session is to achieve.
+    #[serde(rename = "goal.set")]
+    GoalSet {
+        /// What.
+        goal: Goal,
+        /// Who.
+        by: Actor,
+    },
     /// Someone gave a standing permission.
     #[serde(rename = "grant.added")]
     GrantAdded {
@@ -432,6 +441,7 @@ impl Event {
             | Self::ChildStopped { .. }
             | Self::ParentTold { .. }
             | Self::ProviderResultIgnored { .. }
+            | Self::GoalSet { .. }
             | Self::GrantAdded { .. }
             | Self::GrantRevoked { .. } => None,
         }
@@ -474,6 +484,7 @@ impl Event {
             Self::CallBarred { .. } => "call.barred",
             Self::CallFinished { .. } => "call.finished",
             Self::ProviderResultIgnored { .. } => "provider.result_ignored",
+            Self::GoalSet { .. } => "goal.set",
             Self::GrantAdded { .. } => "grant.added",
             Self::GrantRevoked { .. } => "grant.revoked",
         }

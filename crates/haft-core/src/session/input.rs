@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::Narrowed;
+use super::goal::Goal;
 use super::resolution::{Fit, Resolved};
 use super::summary::Summary;
 use super::suspension::Preview;
@@ -69,6 +70,8 @@ pub enum Input {
     Interrupted(Interrupted),
     /// Someone changes how the session behaves.
     Reconfigured(Reconfigured),
+    /// Someone says what it is to achieve.
+    GoalSet(GoalSet),
     /// Someone gives a standing permission.
     Granted(Granted),
     /// Someone takes a standing permission back.
@@ -97,6 +100,7 @@ impl Input {
             | Self::ToolChanged(_)
             | Self::Interrupted(_)
             | Self::Reconfigured(_)
+            | Self::GoalSet(_)
             | Self::Granted(_)
             | Self::GrantRevoked(_)
             | Self::WakeQueued(_)
@@ -489,6 +493,15 @@ pub struct Interrupted {
 pub struct Reconfigured {
     /// How it behaves from here on.
     pub config: Config,
+    /// Who.
+    pub by: Actor,
+}
+
+/// Someone says what the session is to achieve.
+#[derive(Debug, Clone)]
+pub struct GoalSet {
+    /// What.
+    pub goal: Goal,
     /// Who.
     pub by: Actor,
 }

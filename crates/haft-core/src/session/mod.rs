@@ -13,6 +13,7 @@ mod decide;
 mod effect;
 mod event;
 mod evolve;
+mod goal;
 mod input;
 mod refusal;
 mod resolution;
@@ -33,12 +34,13 @@ pub use event::{
     Event, InterruptCause, Narrowed, RecoveryPlan, Seen, StartCause, TurnEnding, VerifyFinding,
 };
 pub use evolve::{Corrupt, evolve};
+pub use goal::{ActiveGoal, Goal, GoalError};
 pub use input::{
     AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ChildOpened,
-    ChildStopped, ClientGone, ContextSummarised, Ended, Expired, GrantRevoked, Granted, Input,
-    Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened, ParentTold, PolicyFacts,
-    Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned, SoundCall, ToolChange,
-    ToolChanged, TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
+    ChildStopped, ClientGone, ContextSummarised, Ended, Expired, GoalSet, GrantRevoked, Granted,
+    Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened, ParentTold,
+    PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned, SoundCall,
+    ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};

@@ -12,6 +12,7 @@ use super::admission::Permit;
 use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::StartCause;
+use super::goal::ActiveGoal;
 use super::spend::Spent;
 use super::summary::Summary;
 use super::suspension::{DecidedKind, SuspendReason, Suspension, SuspensionKind};
@@ -72,6 +73,9 @@ pub struct Open {
     pub(super) heard: Vec<MessageId>,
     pub(super) advertised: Option<Arc<BTreeSet<ToolName>>>,
     pub(super) grants: Vec<StandingGrant>,
+    /// What it is to achieve, if anyone said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Arc<ActiveGoal>>,
     /// The tokens of the current run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) tokens_in_run: u64,

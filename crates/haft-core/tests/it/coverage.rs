@@ -16,11 +16,11 @@ use crate::world::{
 };
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed,
-    ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, GrantRevoked,
-    Granted, Input, Interrupted, Limits, MessageArrived, ModelAnswered, ModelFailed, Opened,
-    ParentTold, Phase, Preview, Previewed, Reconfigured, Resolution, RetryDue, Returned,
-    Settlement, State, Stopping, Summary, SuspensionKind, ToolChange, ToolChanged, TurnAsked,
-    Verification, Verified, WakeCancelled, WakeQueued,
+    ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, Goal,
+    GoalSet, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived, ModelAnswered,
+    ModelFailed, Opened, ParentTold, Phase, Preview, Previewed, Reconfigured, Resolution, RetryDue,
+    Returned, Settlement, State, Stopping, Summary, SuspensionKind, ToolChange, ToolChanged,
+    TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -140,8 +140,10 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
     let grant = grant_for(world, &charge());
     let cancelled = WakeCancelled { wake: wake_at(world.now).id, by: ann() };
     let revoked = GrantRevoked { grant: GrantId::from_bits(404), by: ann() };
+    let goal = Goal::new("ship", None, ["tests pass"]).unwrap();
     vec![
         ("opened", Input::Opened(opened)),
+        ("goal set", Input::GoalSet(GoalSet { goal, by: ann() })),
         ("reconfigured", Input::Reconfigured(Reconfigured { config, by: ann() })),
         ("granted", Input::Granted(Granted { grant })),
         ("grant revoked", Input::GrantRevoked(revoked)),
@@ -256,6 +258,7 @@ fn variant(input: &Input) -> &'static str {
         Input::ToolChanged(_) => "tool changed",
         Input::Interrupted(_) => "interrupted",
         Input::Reconfigured(_) => "reconfigured",
+        Input::GoalSet(_) => "goal set",
         Input::Granted(_) => "granted",
         Input::GrantRevoked(_) => "grant revoked",
         Input::Ended(_) => "ended",
@@ -265,7 +268,7 @@ fn variant(input: &Input) -> &'static str {
     }
 }
 
-const VARIANTS: usize = 28;
+const VARIANTS: usize = 29;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {

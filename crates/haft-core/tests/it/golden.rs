@@ -17,7 +17,8 @@ use crate::world::{
     World, ann, approve, browser, charge, email, grant_for, mutating, ok, question, read,
 };
 use haft_core::session::{
-    ClientGone, Granted, Input, Interrupted, Resolution, Settlement, Verification, Verified,
+    ClientGone, Goal, GoalSet, Granted, Input, Interrupted, Resolution, Settlement, Verification,
+    Verified,
 };
 use haft_core::tool::{Gate, Hook};
 use haft_core::{ErrorClass, Millis};
@@ -80,6 +81,8 @@ fn story() -> World {
         .input(Input::Interrupted(Interrupted { by: ann(), note: Some("enough".into()) }))
         .unwrap();
     world.returns(id, ok("charged anyway")).unwrap();
+    let goal = Goal::new("pay", Some("the bill"), ["charged"]).unwrap();
+    world.input(Input::GoalSet(GoalSet { goal, by: ann() })).unwrap();
     world
 }
 

@@ -5,6 +5,7 @@
 mod corpus;
 mod coverage;
 mod doubt;
+mod goals;
 mod golden;
 mod grants;
 mod hardening;

@@ -22,7 +22,7 @@ use crate::driver::Driver;
 use crate::error::InputError;
 use crate::live::LiveStream;
 use crate::registry::Registry;
-use crate::toolbox::Toolbox;
+use crate::toolbox::{SealError, Toolbox};
 
 pub use builder::{BuildError, HaftBuilder};
 pub use calling::{Answer, Waiting};
@@ -169,6 +169,25 @@ impl Haft {
     /// Returns the store.
     pub fn store(&self) -> &Store {
         self.driver.store()
+    }
+
+    /// Encrypts a secret that is kept under a name, with the key that secret arguments are kept
+    /// under.
+    ///
+    /// # Errors
+    ///
+    /// When the node has no key.
+    pub fn seal_secret(&self, name: &str, secret: &[u8]) -> Result<Vec<u8>, SealError> {
+        self.toolbox.sealer().seal_secret(name, secret)
+    }
+
+    /// Decrypts what was sealed under this name.
+    ///
+    /// # Errors
+    ///
+    /// When it was sealed under another name or another key.
+    pub fn open_secret(&self, name: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        self.toolbox.sealer().open_secret(name, sealed)
     }
 
     /// Returns the live events from here on.

@@ -157,6 +157,7 @@ impl Haft {
             opened_by: &open.opened_by,
             spec: registered.spec(),
             arguments: edited(&resolution).unwrap_or(&waiting.arguments),
+            store: Some(self.store()),
         };
         let policy = self.toolbox.policy_facts(wish).await;
         let resolved = Resolved { id, call, round, by, resolution, policy };

@@ -69,7 +69,16 @@ impl Advertised {
 
     /// Says that a name is not offered; the message names near ones.
     pub fn unknown(&self, name: &str) -> Refusal {
-        let near = names::nearest(name, self.names.iter().map(ToolName::as_str));
+        self.unknown_as(name, |tool| tool)
+    }
+
+    /// Says that a name is not offered; near ones are named as the session calls them.
+    pub(crate) fn unknown_as<'a>(
+        &'a self,
+        name: &str,
+        called: impl Fn(&'a str) -> &'a str,
+    ) -> Refusal {
+        let near = names::nearest(name, self.names.iter().map(|tool| called(tool.as_str())));
         let shown: String = name.chars().take(NAME_CHARS).collect();
         let mut message = format!("there is no tool {shown:?} in this turn");
         if !near.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::{Actor, ArtifactRef, CallId, SessionId};
+use haft_core::{Actor, ArtifactRef, CallId, SessionId, Timestamp};
 use haft_store::Store;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,8 @@ use crate::artifacts::Artifacts;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
 use crate::live::{Live, LiveStream};
-use crate::toolbox::{Redactor, Sealer};
+use crate::registry::Registry;
+use crate::toolbox::{Policies, Redactor, Sealer};
 
 /// A call's surroundings: which call it is, on whose behalf it runs, how to notice that it should
 /// stop, how to say how far it is, and what the application hands to its tools.
@@ -57,6 +58,9 @@ pub(crate) struct Surroundings {
     pub(crate) redactor: Redactor,
     pub(crate) live: LiveStream,
     pub(crate) sealer: Sealer,
+    pub(crate) registry: Registry,
+    pub(crate) policies: Policies,
+    pub(crate) clock: Clock,
 }
 
 impl ToolContext {
@@ -72,7 +76,7 @@ impl ToolContext {
         &self.0.run.scope
     }
 
-    fn surroundings(&self) -> &Surroundings {
+    pub(super) fn surroundings(&self) -> &Surroundings {
         &self.0.surroundings
     }
 
@@ -86,7 +90,16 @@ impl ToolContext {
         let artifacts = Artifacts::new(None, Clock::System);
         let (redactor, live) = (Redactor::default(), LiveStream::new());
         let sealer = Sealer::new(None, None, Clock::System);
-        Self::apart(Arc::new(Surroundings { services, artifacts, redactor, live, sealer }))
+        Self::apart(Arc::new(Surroundings {
+            services,
+            artifacts,
+            redactor,
+            live,
+            sealer,
+            registry: Registry::new(),
+            policies: Policies::default(),
+            clock: Clock::System,
+        }))
     }
 
     /// As [`ToolContext::detached`], in a node's surroundings.
@@ -173,6 +186,16 @@ impl ToolContext {
             let name = std::any::type_name::<T>();
             ToolError::internal(format!("no service of type `{name}` was given to the runtime"))
         })
+    }
+
+    /// Returns the time, by the node's clock.
+    pub fn now(&self) -> Timestamp {
+        self.surroundings().clock.now()
+    }
+
+    /// Returns every tool that the node knows.
+    pub fn tools(&self) -> &Registry {
+        &self.surroundings().registry
     }
 
     /// Returns the store, for what a tool keeps of its own; a call made by hand has none.

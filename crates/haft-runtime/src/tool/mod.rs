@@ -3,6 +3,7 @@
 mod context;
 mod error;
 mod function;
+mod inside;
 mod returned;
 mod services;
 mod written;
@@ -20,6 +21,7 @@ pub use context::ToolContext;
 pub(crate) use context::{Run, Scope, Surroundings};
 pub use error::ToolError;
 pub use function::FunctionTool;
+pub use inside::Weighed;
 pub use services::{Need, Services};
 
 /// What the code that `#[tool]` writes is made of. No part of the promised surface.

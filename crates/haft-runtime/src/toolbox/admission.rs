@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Toolbox;
 use super::own_tools;
-use super::policy::{self, Wish};
+use super::policy::Wish;
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::model::{ModelAnswer, ModelRequest, SessionLog};
@@ -68,7 +68,7 @@ impl Toolbox {
 
     async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given<'_>) -> Check {
         let Some(registered) = self.tool(&asker.config.toolset, name) else {
-            return self.offered(asker.config).unknown(name).into();
+            return self.unknown(asker.config, name).into();
         };
         self.live.step(asker.session, id, Step::NameKnown);
         let arguments = match admitted(&registered, given) {
@@ -91,8 +91,9 @@ impl Toolbox {
             Err(error) => return Check::Invalid { message: error.to_string() },
         };
         let Asker { session, opened_by, .. } = asker;
-        let policy =
-            self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await;
+        let store = self.store.as_ref();
+        let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
+        let policy = self.policy_facts(wish).await;
         let policy = own_tools::heard(&asker.config.toolset, &spec.name, policy);
         let policy = self.with_doubt_of_references(policy, &arguments);
         let contract = Arc::clone(spec.contract());
@@ -131,6 +132,10 @@ impl Toolbox {
         shown.into_iter().collect()
     }
 
+    fn unknown(&self, config: &Config, name: &str) -> Refusal {
+        self.offered(config).unknown_as(name, |tool| config.toolset.called(tool))
+    }
+
     /// The call that another one only stands for, checked as if it had been asked for itself.
     fn meant(
         &self,
@@ -139,8 +144,7 @@ impl Toolbox {
         arguments: Map<String, Value>,
     ) -> Result<Meant, Box<Check>> {
         let Some(registered) = self.tool(&asker.config.toolset, name.as_str()) else {
-            let unknown = self.offered(asker.config).unknown(name.as_str());
-            return Err(Box::new(unknown.into()));
+            return Err(Box::new(self.unknown(asker.config, name.as_str()).into()));
         };
         let arguments = admitted(&registered, Given::Object(arguments))
             .map_err(|refusal| Box::new(Check::from(refusal)))?;
@@ -153,7 +157,8 @@ impl Toolbox {
         mut facts: PolicyFacts,
         arguments: &Arguments,
     ) -> PolicyFacts {
-        if !self.policies.is_empty() && !find_references(arguments.record()).is_empty() {
+        let weighed = self.policies.iter().any(|policy| policy.weighs_arguments());
+        if weighed && !find_references(arguments.record()).is_empty() {
             let reason = "the policies cannot see what the arguments point at".to_owned();
             let report = Report::Says { verdict: Verdict::Ask, reason };
             let source = Source::Rule("arguments by reference".to_owned());
@@ -163,7 +168,7 @@ impl Toolbox {
     }
 
     pub(crate) async fn policy_facts(&self, wish: Wish<'_>) -> PolicyFacts {
-        policy::facts(&self.policies, wish).await
+        self.policies.facts(wish).await
     }
 
     /// Asks the model and checks what it asks for.
@@ -316,7 +321,8 @@ impl Toolbox {
     async fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
         let (session, opened_by) = (open.session, &open.opened_by);
         let arguments = Arguments::plain(Map::new());
-        let wish = Wish { session, opened_by, spec: tool.spec(), arguments: &arguments };
+        let store = self.store.as_ref();
+        let wish = Wish { session, opened_by, spec: tool.spec(), arguments: &arguments, store };
         let facts = self.policy_facts(wish).await;
         let question = Question {
             contract: tool.spec().contract(),

@@ -71,7 +71,9 @@ impl Toolbox {
         let PolicyFacts { reports, unmet_precondition } = match weighed {
             true => {
                 let (session, opened_by) = (run.scope.session, &run.scope.actor);
-                self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await
+                let store = self.store.as_ref();
+                let arguments = &arguments;
+                self.policy_facts(Wish { session, opened_by, spec, arguments, store }).await
             }
             false => PolicyFacts::default(),
         };

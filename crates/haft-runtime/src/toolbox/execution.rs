@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::intake::Origin;
 use super::middleware::{Invocation, Next};
-use super::policy::{self, Wish};
+use super::policy::Wish;
 use super::{Redactor, Toolbox, references};
 use crate::fresh::fresh_bits;
 use crate::live::Step;
@@ -40,7 +40,8 @@ impl Toolbox {
             Err(error) => return AttemptReport::Returned(self.clean(error.into_returned())),
         };
         let (session, spec) = (run.scope.session, prepared.registered.spec());
-        let wish = Wish { session, opened_by, spec, arguments: &call.arguments };
+        let store = self.store.as_ref();
+        let wish = Wish { session, opened_by, spec, arguments: &call.arguments, store };
         if let Some(failure) = self.no_longer_met(wish).await {
             return AttemptReport::Returned(Returned::from(CallResult::Err(failure)));
         }
@@ -59,7 +60,7 @@ impl Toolbox {
     /// What must hold before a call runs must hold when it runs: it may have waited since it was
     /// asked about.
     async fn no_longer_met(&self, wish: Wish<'_>) -> Option<Failure> {
-        let why = policy::unmet(&self.policies, wish).await?;
+        let why = self.policies.unmet(wish).await?;
         Some(Failure::new(ErrorClass::Gate, self.surroundings.redactor.text(&why)))
     }
 

@@ -40,10 +40,12 @@ pub(crate) use admission::{Asked, Asker, Given};
 pub(crate) use direct::Found;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
 use own_tools::OwnTools;
+pub(crate) use own_tools::heard;
+pub(crate) use policy::Policies;
 pub use policy::{Opinion, Policy, Wish};
 pub(crate) use redaction::Redactor;
-pub use sealing::SealingKey;
-pub(crate) use sealing::{SealError, Sealer};
+pub(crate) use sealing::Sealer;
+pub use sealing::{SealError, SealingKey};
 
 /// Everything that a toolbox is made of.
 pub(crate) struct Parts {
@@ -72,7 +74,7 @@ pub struct Toolbox {
     store: Option<Store>,
     middleware: Vec<Arc<dyn Middleware>>,
     verifiers: Vec<Arc<dyn Verifier>>,
-    policies: Vec<Arc<dyn Policy>>,
+    policies: Policies,
     selectors: Vec<Arc<dyn Selector>>,
     model: Option<Arc<dyn Model>>,
 }
@@ -83,7 +85,11 @@ impl Toolbox {
         let artifacts = Artifacts::new(store.clone(), clock.clone());
         let redactor = Redactor::new(&secrets);
         let sealer = Sealer::new(store.clone(), sealing_key, clock.clone());
+        let policies = Policies::new(parts.policies);
         let surroundings = Surroundings {
+            registry: registry.clone(),
+            policies: policies.clone(),
+            clock: clock.clone(),
             services,
             artifacts,
             redactor,
@@ -100,7 +106,7 @@ impl Toolbox {
             store,
             middleware: parts.middleware,
             verifiers: parts.verifiers,
-            policies: parts.policies,
+            policies,
             selectors: parts.selectors,
             model: parts.model,
         }
@@ -127,6 +133,11 @@ impl Toolbox {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Returns what seals secrets.
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// Takes arguments into the form that is recorded.

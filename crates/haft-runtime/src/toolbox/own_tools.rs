@@ -58,7 +58,7 @@ impl Toolbox {
 }
 
 /// Adds what the session's agent says about a call.
-pub(super) fn heard(toolset: &Toolset, tool: &ToolName, mut facts: PolicyFacts) -> PolicyFacts {
+pub(crate) fn heard(toolset: &Toolset, tool: &ToolName, mut facts: PolicyFacts) -> PolicyFacts {
     if let Some(&verdict) = toolset.verdicts.get(tool) {
         let reason = "the agent's permission policy for this tool".to_owned();
         let source = Source::Rule("agent".to_owned());

@@ -1,11 +1,13 @@
 //! What outside sources of permission say about a call: rules, environments, preconditions.
 
+use std::fmt;
 use std::sync::Arc;
 
 use haft_core::permission::{Report, Source, SourceReport, Verdict};
 use haft_core::session::PolicyFacts;
 use haft_core::tool::{Precondition, ToolSpec};
 use haft_core::{Actor, Arguments, SessionId};
+use haft_store::Store;
 
 use crate::tool::ToolFuture;
 use crate::unwinding::{Panicked, catching, caught};
@@ -21,6 +23,8 @@ pub struct Wish<'a> {
     pub spec: &'a ToolSpec,
     /// The arguments, as they may be recorded.
     pub arguments: &'a Arguments,
+    /// Where the session's log is; a call made by hand has none.
+    pub store: Option<&'a Store>,
 }
 
 /// A source of permission outside the core: a rule table, an environment's limits, a company's
@@ -31,6 +35,12 @@ pub trait Policy: Send + Sync + 'static {
 
     /// Says what it thinks of a call; `None` when it has nothing to say.
     fn judge<'a>(&'a self, wish: Wish<'a>) -> ToolFuture<'a, Result<Option<Opinion>, String>>;
+
+    /// Returns whether what it says may hang on a call's arguments. What these only point at no
+    /// source can see, so a person is asked then.
+    fn weighs_arguments(&self) -> bool {
+        true
+    }
 
     /// Returns why a precondition of the tool does not hold, in words for the model; `None` when
     /// it holds, or is not this source's to judge.
@@ -60,8 +70,42 @@ pub struct Opinion {
     pub reason: String,
 }
 
+/// Every outside source of permission of a node; a clone shares them.
+#[derive(Clone, Default)]
+pub(crate) struct Policies(Arc<[Arc<dyn Policy>]>);
+
+impl Policies {
+    pub(crate) fn new(policies: Vec<Arc<dyn Policy>>) -> Self {
+        Self(policies.into())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn Policy>> {
+        self.0.iter()
+    }
+
+    /// Returns the precondition that does not hold.
+    pub(crate) async fn unmet(&self, wish: Wish<'_>) -> Option<String> {
+        unmet(&self.0, wish).await
+    }
+
+    /// Asks every source.
+    pub(crate) async fn facts(&self, wish: Wish<'_>) -> PolicyFacts {
+        facts(&self.0, wish).await
+    }
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|policy| policy.source())).finish()
+    }
+}
+
 /// Asks every source. One that panics denies, like one that fails.
-pub(super) async fn facts(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> PolicyFacts {
+async fn facts(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> PolicyFacts {
     let mut reports = Vec::new();
     for policy in policies {
         let report = match catching(async { policy.judge(wish).await }).await {
@@ -78,7 +122,7 @@ pub(super) async fn facts(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> Polic
 }
 
 /// Returns why a precondition does not hold, in words for the model.
-pub(super) async fn unmet(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> Option<String> {
+async fn unmet(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> Option<String> {
     let unchecked = |precondition, why: &str| {
         format!("`{}` needs the precondition {precondition:?}, and {why}", wish.spec.name)
     };

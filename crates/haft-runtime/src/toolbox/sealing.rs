@@ -34,19 +34,27 @@ impl fmt::Debug for SealingKey {
     }
 }
 
-/// Why secret arguments were not sealed or not opened.
+/// Why something secret was not sealed or not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SealError {
+pub enum SealError {
+    /// There is no key.
     #[error("secret arguments need a store and a sealing key; the operator must give both")]
     NoKey,
+    /// What was sealed is gone.
     #[error("the secret arguments of this call are gone from the store")]
     Gone,
-    #[error("the secret arguments do not open; was the sealing key changed?")]
+    /// It does not open.
+    #[error("what was sealed does not open; was the sealing key changed?")]
     WrongKey,
+    /// It is not what was sealed.
     #[error("the arguments that were kept are not those that were permitted")]
     Changed,
+    /// The store or the system has trouble.
     #[error("{message}")]
-    Store { message: String },
+    Store {
+        /// Which.
+        message: String,
+    },
 }
 
 /// Seals and opens secret arguments.
@@ -88,6 +96,18 @@ impl Sealer {
     pub(crate) fn seal_note(&self, about: SessionId, note: &[u8]) -> Result<Vec<u8>, SealError> {
         let (_, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
         encrypt_bytes(key, &note_of(about), note)
+    }
+
+    /// Encrypts a secret that is kept under a name, and opens under no other one.
+    pub(crate) fn seal_secret(&self, name: &str, secret: &[u8]) -> Result<Vec<u8>, SealError> {
+        let (_, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
+        encrypt_bytes(key, &secret_of(name), secret)
+    }
+
+    /// Decrypts it.
+    pub(crate) fn open_secret(&self, name: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        let (_, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
+        decrypt_bytes(key, &secret_of(name), sealed)
     }
 
     /// Decrypts it.
@@ -135,6 +155,11 @@ fn decrypt_bytes(key: &SealingKey, bound_to: &str, body: &[u8]) -> Result<Vec<u8
 /// What a note is bound to: never the id of sealed arguments.
 fn note_of(session: SessionId) -> String {
     format!("note/{session}")
+}
+
+/// What a named secret is bound to: never a note, never the id of sealed arguments.
+fn secret_of(name: &str) -> String {
+    format!("secret/{name}")
 }
 
 fn decrypt(

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from contextlib import contextmanager
 
 import anthropic
 import pytest
@@ -20,25 +21,57 @@ def provider():
 
 
 @pytest.fixture(scope="session")
-def base_url(provider, tmp_path_factory):
-    data = tmp_path_factory.mktemp("haft")
+def data(tmp_path_factory):
+    return tmp_path_factory.mktemp("haft")
+
+
+@pytest.fixture(scope="session")
+def keys(data):
+    """Keys of people that are no admins, made before the server has the store."""
+    scopes = {"ann": ["read", "write"], "bob": ["read", "write"], "approver": ["read", "approve"]}
+    made = {}
+    for name, held in scopes.items():
+        options = [f"--scope={scope}" for scope in held]
+        command = [os.environ["HAFT"], "keys", "create", "--data", str(data), "--actor", name]
+        made[name] = subprocess.check_output(command + options, text=True).strip()
+    return made
+
+
+@contextmanager
+def serving(provider, data, *options):
     environment = {
         **os.environ,
         "HAFT_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": provider.url,
         "ANTHROPIC_API_KEY": "fake",
     }
+    command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
     server = subprocess.Popen(
-        [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--data", str(data)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
+        command + list(options), env=environment, stdout=subprocess.PIPE, text=True
     )
     first = server.stdout.readline().split()
     assert first[:1] == ["api"], f"haft serve said {first}"
     yield first[1].removesuffix("/v1")
     server.terminate()
     assert server.wait(timeout=30) == 0
+
+
+@pytest.fixture(scope="session")
+def base_url(provider, data, keys):
+    with serving(provider, data) as url:
+        yield url
+
+
+@pytest.fixture
+def impatient(provider, tmp_path):
+    """A client of a server on which nothing waits for long."""
+    with serving(provider, tmp_path, "--suspend-ttl", "1s") as url:
+        yield anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+
+
+@pytest.fixture(scope="session")
+def key():
+    return KEY
 
 
 @pytest.fixture

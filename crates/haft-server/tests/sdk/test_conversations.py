@@ -36,7 +36,7 @@ def test_an_agent_uses_tools_and_answers(client, provider, open_session, until_i
         [{"text": "It says hello."}],
     )
     events = until_idle(session, [say("write and look")])
-    assert types(events) == [
+    assert [kind for kind in types(events) if not kind.startswith("span.")] == [
         "user.message",
         "session.status_running",
         "agent.message",
@@ -53,7 +53,7 @@ def test_an_agent_uses_tools_and_answers(client, provider, open_session, until_i
     assert [use.evaluated_permission for use in uses] == ["allow", "allow"]
     assert [result.tool_use_id for result in results] == [use.id for use in uses]
     assert "hello\nfrom /workspace" in results[1].content[0].text
-    assert events[-2].content[0].text == "It says hello."
+    assert events[-3].content[0].text == "It says hello."
     # The model is offered the toolset under its own names, and reads what came out.
     offered = {tool["name"] for tool in provider.requests[0]["tools"]}
     assert offered == {"bash", "edit", "read", "write", "glob", "grep"}

@@ -188,15 +188,19 @@ impl Postgres {
         page: Page<SessionId>,
     ) -> Result<Vec<ListedSession>, Error> {
         let sql = "SELECT id, tenant, status, head_seq, created_at, updated_at,
-                     (SELECT count(*) FROM waits WHERE waits.session = sessions.id)
+                     (SELECT count(*) FROM waits WHERE waits.session = sessions.id), agent, parent
                    FROM sessions
                    WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR status = $2)
-                     AND ($3::bytea IS NULL OR id < $3)
+                     AND ($3::bytea IS NULL OR id < $3) AND ($5::text IS NULL OR agent = $5)
+                     AND ($6::bytea IS NULL OR parent = $6)
                    ORDER BY id DESC LIMIT $4";
+        let agent = filter.agent.as_deref();
+        let parent = filter.parent.map(|parent| id(parent.bits()));
         let tenant = filter.tenant.as_ref().map(Tenant::as_str);
         let status = filter.status.map(SessionStatus::as_str);
         let after = page.after.map(|after| id(after.bits()));
-        let rows = self.query(sql, &[&tenant, &status, &after, &i64::from(page.limit)]).await?;
+        let limit = i64::from(page.limit);
+        let rows = self.query(sql, &[&tenant, &status, &after, &limit, &agent, &parent]).await?;
         rows.iter().map(listed_session).collect()
     }
 }
@@ -223,7 +227,10 @@ fn stored_call(row: &Row) -> Result<StoredCall, Error> {
 
 fn listed_session(row: &Row) -> Result<ListedSession, Error> {
     let unknown = || Error::corrupt("a session's status is not a known word");
+    let (agent, parent): (Option<String>, Option<&[u8]>) = (column(row, 7)?, column(row, 8)?);
     Ok(ListedSession {
+        agent,
+        parent: parent.map(|parent| id_bits(parent).map(SessionId::from_bits)).transpose()?,
         session: SessionId::from_bits(id_bits(column(row, 0)?)?),
         tenant: column::<&str>(row, 1)?.parse().map_err(Error::corrupt)?,
         status: SessionStatus::parse(column(row, 2)?).ok_or_else(unknown)?,

@@ -28,7 +28,7 @@ use super::link::{Connected, Link, Values, is_lost, trouble};
 use crate::append::{AppendError, Found, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::key::{digest, id_bits, number, unsigned};
-use crate::rows::SessionStatus;
+use crate::rows::{Rows, SessionStatus};
 
 /// As many appends as a node's sessions may have under way; whoever comes when it is full waits.
 const QUEUE_LEN: usize = 1_024;
@@ -43,10 +43,11 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 
 const CREATE: &str = "
     INSERT INTO sessions
-      (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at)
-    SELECT session, tenant, seq, hash, epoch, owner, status, at, at
+      (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at, agent, parent)
+    SELECT session, tenant, seq, hash, epoch, owner, status, at, at, agent, parent
     FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[], $6::text[],
-      $7::text[], $8::bigint[]) AS t(session, tenant, seq, hash, epoch, owner, status, at)
+      $7::text[], $8::bigint[], $9::text[], $10::bytea[])
+      AS t(session, tenant, seq, hash, epoch, owner, status, at, agent, parent)
     ORDER BY session
     ON CONFLICT (id) DO NOTHING RETURNING id";
 
@@ -365,8 +366,8 @@ async fn lock(
     }
     let mut columns = Created::default();
     opening().for_each(|job| columns.add(&job.prepared));
-    let Created { id, tenant, seq, hash, epoch, owner, status, at } = &columns;
-    let creating: Values<'_> = &[id, tenant, seq, hash, epoch, owner, status, at];
+    let Created { id, tenant, seq, hash, epoch, owner, status, at, agent, parent } = &columns;
+    let creating: Values<'_> = &[id, tenant, seq, hash, epoch, owner, status, at, agent, parent];
     let (_, created, locked) = tokio::try_join!(
         biased;
         connected.run("BEGIN"),
@@ -386,6 +387,8 @@ struct Created {
     owner: Vec<Option<String>>,
     status: Vec<&'static str>,
     at: Vec<i64>,
+    agent: Vec<Option<String>>,
+    parent: Vec<Option<Vec<u8>>>,
 }
 
 impl Created {
@@ -399,6 +402,9 @@ impl Created {
         self.owner.push(opening.owner.as_ref().map(|owner| owner.as_str().to_owned()));
         self.status.push(prepared.rows.status.unwrap_or(SessionStatus::Idle).as_str());
         self.at.push(prepared.at.ms());
+        let Rows { agent, parent, .. } = &prepared.rows;
+        self.agent.push(agent.clone());
+        self.parent.push(parent.map(|parent| id(parent.bits())));
     }
 }
 

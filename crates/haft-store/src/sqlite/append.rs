@@ -113,8 +113,9 @@ fn create(
     cached(
         connection,
         "INSERT INTO sessions
-           (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+           (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at, agent,
+            parent)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)",
     )?
     .execute(params![
         id_bytes(prepared.session.bits()),
@@ -125,6 +126,8 @@ fn create(
         opening.owner.as_ref().map(|owner| owner.as_str()),
         status.as_str(),
         prepared.at.ms(),
+        prepared.rows.agent.as_deref(),
+        prepared.rows.parent.map(|parent| id_bytes(parent.bits())),
     ])?;
     let key = connection.last_insert_rowid();
     if let Some(piece) = piece {

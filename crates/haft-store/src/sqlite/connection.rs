@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 const APPLICATION_ID: i64 = 0x4841_4654;
 
 /// The schema, one file per version; the file's `user_version` says how many have been applied.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(5);

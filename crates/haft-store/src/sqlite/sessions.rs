@@ -167,19 +167,26 @@ impl Sqlite {
         page: Page<SessionId>,
     ) -> Result<Vec<ListedSession>, Error> {
         self.read(move |connection| {
-            let sql = "SELECT id, tenant, status, head_seq, created_at, updated_at,
-                         (SELECT count(*) FROM calls
-                          WHERE calls.session = sessions.key AND expires_at IS NOT NULL)
-                       FROM sessions
-                       WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR status = ?2)
-                         AND (?3 IS NULL OR id < ?3)
-                       ORDER BY id DESC LIMIT ?4";
-            let mut statement = connection.prepare_cached(sql)?;
+            // An index is only used for what is surely wanted.
+            let agent = if filter.agent.is_some() { "agent = ?5" } else { "?5 IS NULL" };
+            let parent = if filter.parent.is_some() { "parent = ?6" } else { "?6 IS NULL" };
+            let sql = format!(
+                "SELECT id, tenant, status, head_seq, created_at, updated_at,
+                   (SELECT count(*) FROM calls
+                    WHERE calls.session = sessions.key AND expires_at IS NOT NULL), agent, parent
+                 FROM sessions
+                 WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR status = ?2)
+                   AND (?3 IS NULL OR id < ?3) AND {agent} AND {parent}
+                 ORDER BY id DESC LIMIT ?4"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
             let mut rows = statement.query(params![
                 filter.tenant.as_ref().map(Tenant::as_str),
                 filter.status.map(SessionStatus::as_str),
                 page.after.map(|after| id_bytes(after.bits())),
                 page.limit,
+                filter.agent.as_deref(),
+                filter.parent.map(|parent| id_bytes(parent.bits())),
             ])?;
             let mut listed = Vec::new();
             while let Some(row) = rows.next()? {
@@ -279,7 +286,10 @@ fn listed_session(row: &Row<'_>) -> Result<ListedSession, Fault> {
     let (tenant, status): (String, String) = (row.get(1)?, row.get(2)?);
     let id = row.get_ref(0)?.as_blob().map_err(Error::corrupt)?;
     let unknown = || Error::corrupt("a session's status is not a known word");
+    let (agent, parent): (Option<String>, Option<Vec<u8>>) = (row.get(7)?, row.get(8)?);
     Ok(ListedSession {
+        agent,
+        parent: parent.map(|parent| id_bits(&parent).map(SessionId::from_bits)).transpose()?,
         session: SessionId::from_bits(id_bits(id)?),
         tenant: tenant.parse().map_err(Error::corrupt)?,
         status: SessionStatus::parse(&status).ok_or_else(unknown)?,

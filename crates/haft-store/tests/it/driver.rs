@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::journal::Head;
 use haft_core::session::{
-    AttemptEnded, AttemptReport, Call, CallsProposed, Check, Config, Driver as DrivenBy, Event,
-    Expired, Input, Opened, PolicyFacts, Proposal, Refusal, Resolution, Resolved, Returned,
-    Settlement, SoundCall, State, accept, decide,
+    AttemptEnded, AttemptReport, Call, CallsProposed, Check, ChildOpened, Config, Delegation,
+    Driver as DrivenBy, Event, Expired, Input, Opened, Parent, PolicyFacts, Proposal, Refusal,
+    Resolution, Resolved, Returned, Settlement, SoundCall, State, accept, decide,
 };
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
-    Actor, ActorId, Arguments, CallId, CallResult, ErrorClass, Failure, Millis, Output,
+    Actor, ActorId, Arguments, CallId, CallResult, ErrorClass, Failure, MessageId, Millis, Output,
     ProviderCallId, ResolutionId, SessionId, Timestamp,
 };
 use haft_store::{Append, AppendError, Fence, FollowedBy, NewSession, NodeId, Store, Tenant};
@@ -42,9 +42,31 @@ impl Session {
         Self::create_owned(store, tenant, None).await
     }
 
+    /// A session that another one opened.
+    pub(crate) async fn create_child(store: &Store, config: Config, of: SessionId) -> SessionId {
+        let (child, call) = (SessionId::from_bits(fresh()), CallId::from_bits(fresh()));
+        let (message, task) = (MessageId::from_bits(fresh()), Vec::new());
+        let delegation = Arc::new(Delegation { child, message, config, task });
+        let parent = Parent { session: of, call, root: of, depth: 1 };
+        let opened = Input::ChildOpened(ChildOpened { delegation, by: ann(), parent });
+        let events = decide(&State::Unopened, START, opened).unwrap().events;
+        let tenant = Tenant::new("acme").unwrap();
+        let new = NewSession { session: child, tenant, at: START, events, owner: None };
+        store.create_session(&new).await.unwrap();
+        child
+    }
+
+    pub(crate) async fn create_with(store: &Store, tenant: &str, config: Config) -> Self {
+        Self::create_as(store, tenant, None, config).await
+    }
+
     pub(crate) async fn create_owned(store: &Store, tenant: &str, owner: Option<NodeId>) -> Self {
-        let (id, now) = (SessionId::from_bits(fresh()), START);
         let config = Config { driver: DrivenBy::Caller, ..Config::default() };
+        Self::create_as(store, tenant, owner, config).await
+    }
+
+    async fn create_as(store: &Store, tenant: &str, owner: Option<NodeId>, config: Config) -> Self {
+        let (id, now) = (SessionId::from_bits(fresh()), START);
         let opened = Opened { session: id, config, by: ann() };
         let decision = decide(&State::Unopened, now, Input::Opened(opened)).unwrap();
         let tenant = Tenant::new(tenant).unwrap();

@@ -1,7 +1,7 @@
 //! The inbox and the list of sessions: filters, and pages that stay stable while things change.
 
 use haft_core::Millis;
-use haft_core::session::SuspensionKind;
+use haft_core::session::{Agent, Config, SuspensionKind};
 use haft_core::tool::Executor;
 use haft_store::{Page, PendingFilter, SessionFilter, SessionStatus, Tenant};
 
@@ -103,12 +103,51 @@ fn sessions_are_listed_newest_first_by_tenant_and_status() {
 
         let tenant = Tenant::new("acme").ok();
         let status = Some(SessionStatus::Working);
-        let filter = SessionFilter { tenant, status };
+        let filter = SessionFilter { tenant, status, ..SessionFilter::default() };
         let working = store.sessions(&filter, &Page::first(10)).await.unwrap();
         assert_eq!(working.len(), 3);
         assert!(working.iter().all(|session| session.n_waiting == 1));
         assert!(working.iter().all(|session| session.tenant.as_str() == "acme"));
         assert!(working.iter().all(|session| session.status == SessionStatus::Working));
+    });
+}
+
+// S2-35: an agent's sessions, and those that one of them opened, are found by themselves.
+#[test]
+fn s2_35_sessions_are_found_by_agent_and_by_parent() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let open = async |agent: Option<&str>, parent| {
+            let agent = agent.map(|id| Agent {
+                id: id.to_owned(),
+                version: 1,
+                model: "scripted".to_owned(),
+                instructions: None,
+                environment: None,
+            });
+            let config = Config { agent, ..Config::default() };
+            match parent {
+                Some(parent) => Session::create_child(&store, config, parent).await,
+                None => Session::create_with(&store, "acme", config).await.id,
+            }
+        };
+        open(None, None).await;
+        let parent = open(Some("ada"), None).await;
+        let children =
+            [open(Some("ada"), Some(parent)).await, open(Some("ada"), Some(parent)).await];
+        open(Some("bob"), None).await;
+        let found = async |filter: SessionFilter| {
+            let listed = store.sessions(&filter, &Page::first(10)).await.unwrap();
+            listed.iter().map(|session| session.session).collect::<Vec<_>>()
+        };
+        let agent = Some("ada".to_owned());
+        let ada = SessionFilter { agent, ..SessionFilter::default() };
+        assert_eq!(found(ada).await, [children[1], children[0], parent]);
+        let below = SessionFilter { parent: Some(parent), ..SessionFilter::default() };
+        assert_eq!(found(below.clone()).await, [children[1], children[0]]);
+        let listed = store.sessions(&below, &Page::first(1)).await.unwrap();
+        assert_eq!(listed[0].parent, Some(parent));
+        assert_eq!(listed[0].agent.as_deref(), Some("ada"));
     });
 }
 

@@ -3,22 +3,46 @@
 
 mod agent_toolset;
 mod files;
+mod ground;
+mod memory;
+mod outcome;
+mod recall;
+mod resources;
 mod sandbox;
+mod session;
 mod shell;
+mod skills;
 
 pub use agent_toolset::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name};
 
 use haft_core::ToolName;
 use haft_core::tool::{
     DeclaredEffect, Definition, Facets, FsAccess, Gate, Idempotency, Mutates, NotFor, ProcessUse,
-    Routing, Schema,
+    Routing, Schema, Scope,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-/// What every managed tool of the file, command, shell and sandbox families declares.
+/// What every managed tool declares.
 pub fn catalogue() -> Vec<Definition> {
-    [files::definitions(), shell::definitions(), sandbox::definitions()].concat()
+    let hands = [files::definitions(), shell::definitions(), sandbox::definitions()].concat();
+    [hands, resources::definitions(), inward()].concat()
+}
+
+/// The families that look at sessions and at what they keep, and not at the world.
+fn inward() -> Vec<Definition> {
+    let kept = [memory::definitions(), outcome::definitions(), recall::definitions()];
+    let around = [session::definitions(), ground::definitions(), skills::definitions()];
+    [kept.concat(), around.concat()].concat()
+}
+
+/// Whether a tool only shows what sessions said and kept: its results prove nothing.
+pub(crate) fn looks_inward(tool: &str) -> bool {
+    static NAMES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        inward().into_iter().map(|definition| definition.name.to_string()).collect()
+    });
+    NAMES.contains(tool)
 }
 
 /// The managed tool of a name.
@@ -107,6 +131,62 @@ fn changes(idempotency: Idempotency, effects: &[DeclaredEffect]) -> Facets {
         idempotency: Some(idempotency),
         ..looks(effects)
     }
+}
+
+/// What only reads what the store keeps.
+fn recalls(effects: &[DeclaredEffect]) -> Facets {
+    Facets { fs: Some(FsAccess::None), ..looks(effects) }
+}
+
+/// What changes what the store keeps; a call that is made again is recognised.
+fn keeps(scope: Scope, effects: &[DeclaredEffect]) -> Facets {
+    Facets {
+        mutates: Some(Mutates::Bounded),
+        idempotency: Some(Idempotency::Keyed),
+        scope: Some(scope),
+        ..recalls(effects)
+    }
+}
+
+/// What comes back: `name:kind`, where the kind is s(tring), i(nteger), b(oolean), o(bject),
+/// a(rray) or x (anything), with `?` when it may be null. All of it is always there.
+fn answers(members: &str) -> Schema {
+    let members: Vec<(&str, &str)> =
+        members.split_whitespace().filter_map(|member| member.split_once(':')).collect();
+    let kind = |kind: &str| {
+        let word = match kind.trim_end_matches('?') {
+            "s" => "string",
+            "i" => "integer",
+            "b" => "boolean",
+            "o" => "object",
+            "a" => "array",
+            _ => return json!({}),
+        };
+        if kind.ends_with('?') {
+            json!({ "type": [word, "null"] })
+        } else {
+            json!({ "type": word })
+        }
+    };
+    let properties: Map<String, Value> =
+        members.iter().map(|(name, letter)| ((*name).to_owned(), kind(letter))).collect();
+    let required: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
+    schema(&json!({ "type": "object", "properties": properties, "required": required }))
+}
+
+/// A property that names a session of the same agent.
+fn any_session() -> Value {
+    json!({ "sessionId": text("A session of this agent; this one unless said.") })
+}
+
+/// A property that bounds how much comes back.
+fn limit(usual: u64) -> Value {
+    json!({ "limit": number(1, 100, &format!("The most to give; {usual} unless said.")) })
+}
+
+/// A property that is one of a few words.
+fn one_of(words: &[&str], description: &str) -> Value {
+    json!({ "type": "string", "enum": words, "description": description })
 }
 
 /// A name of the catalogue.

@@ -14,6 +14,11 @@ use super::Hand;
 
 const DIRECTORY: &str = ".haft-runtime";
 
+/// Where a file of this name is, or would be.
+pub(crate) fn path(hand: &Hand, name: &str) -> VirtualPath {
+    directory(hand).join(name.as_ref())
+}
+
 /// Where the files are.
 pub(super) fn directory(hand: &Hand) -> VirtualPath {
     hand.workspace().home.join(DIRECTORY.as_ref())

@@ -15,7 +15,7 @@ pub(super) fn taken<T: DeserializeOwned>(arguments: ToolArguments) -> Result<T, 
 }
 
 /// Does something that waits for the kernel, away from the tasks that must not wait.
-pub(super) async fn apart<T: Send + 'static>(
+pub(crate) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work)

@@ -24,14 +24,35 @@ async fn every_definition_is_taken_and_routes_well() {
     assert!(grave.is_empty(), "{grave:#?}");
 }
 
-// What asks is what runs a text of a shell.
+// C29, S2-84, S2-86, S2-55: what asks runs a text of a shell, or changes what others share.
 #[test]
-fn only_shell_texts_ask_by_themselves() {
+fn s2_84_s2_86_s2_55_shell_texts_and_shared_changes_ask_by_themselves() {
     let all = catalogue();
     let asks = all.iter().filter(|definition| definition.gate.asks());
     let asks: Vec<&str> = asks.map(|definition| definition.name.as_str()).collect();
-    assert_eq!(asks, ["shell_run", "shell_exec"]);
+    let shared =
+        ["resources_promote_to_substrate", "resources_restore_version", "memory_promote_note"];
+    assert_eq!(asks, [&["shell_run", "shell_exec"], &shared[..]].concat());
     assert!(all.iter().all(|definition| definition.gate != Gate::Unset));
+    let gated = all.iter().filter(|definition| !definition.preconditions.is_empty());
+    let gated: Vec<&str> = gated.map(|definition| definition.name.as_str()).collect();
+    assert_eq!(gated, shared);
+    let untold: Vec<&str> = all
+        .iter()
+        .filter(|definition| definition.output_schema.is_none())
+        .map(|definition| definition.name.as_str())
+        .collect();
+    assert!(untold.iter().all(|name| name.starts_with("sandbox_")), "{untold:?}");
+}
+
+// S2-6, S2-7: going on by oneself, learning and scheduling are no tools.
+#[test]
+fn s2_6_s2_7_there_is_no_tool_for_what_the_loop_does() {
+    let all = catalogue();
+    let names: Vec<&str> = all.iter().map(|definition| definition.name.as_str()).collect();
+    for part in ["proactive", "wake", "schedule", "publish", "learning_write", "environment_set"] {
+        assert!(names.iter().all(|name| !name.contains(part)), "{part}");
+    }
 }
 
 /// Document 002's table: name, inputs (`*` is required), whether it asks, whether it only reads,

@@ -7,11 +7,18 @@
     reason = "a broken assumption fails the test; the corpus's counts are shown"
 )]
 
+mod agency;
 mod agent_toolset;
 mod attacks;
 mod catalogue;
 mod commands;
 mod files;
+mod grounds;
+mod kinship;
+mod memories;
+mod outcomes;
 mod place;
 mod preflight;
+mod recalling;
+mod sharing;
 mod shells;

@@ -7,10 +7,12 @@
 mod event;
 mod projection;
 mod sent;
+mod spans;
 
 pub use event::{Place, WireEvent};
-pub use projection::Projection;
+pub use projection::{Projection, thread_id};
 pub use sent::{Confirmation, SentError, SentEvent};
+pub use spans::{Preview, Spent};
 
 use haft_core::{CallResult, ContentBlock, Output};
 use serde_json::{Value, json};

@@ -3,20 +3,25 @@
 use std::mem;
 
 use haft_core::journal::{Entry, JournalError};
+use haft_core::json::{JsonLimits, parse_object};
 use haft_core::permission::Verdict;
-use haft_core::session::{Decided, Event, InterruptCause, Rejection, Toolset, TurnEnding};
+use haft_core::session::{
+    Decided, Delegation, Event, InterruptCause, Rejection, Toolset, TurnEnding, Usage,
+};
 use haft_core::tool::Executor;
 use haft_core::{CallId, CallResult, ErrorClass, Failure, Outcome, SessionId, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::event::{Place, WireEvent};
+use super::spans::{Spent, usage_of};
 use super::{blocks, output_blocks, result_blocks};
 
 /// Folds a log into the events that the outside sees.
 ///
-/// Entries of one append share their time. What an append leads to as a whole (the session waits,
-/// the session goes on) is told when the next one begins, or when [`Projection::settle`] says
-/// that there is none yet.
+/// That a session waits is what an append leads to as a whole, so it is told when the next one
+/// begins, or when [`Projection::settle`] says that there is none yet. Where one begins follows
+/// from the events alone, so that whoever read while it happened and whoever reads it all later
+/// are told the same.
 #[derive(Debug)]
 pub struct Projection {
     session: SessionId,
@@ -24,6 +29,13 @@ pub struct Projection {
     activity: Activity,
     told: Told,
     calls: Vec<OpenCall>,
+    /// Whether calls that wait are ended because of what came before, and not each by itself.
+    is_sweeping: bool,
+    /// The event that says that the model was asked, while it has not answered.
+    asked: Option<String>,
+    spent: Spent,
+    /// The last turn that the model has answered, or that ended otherwise.
+    answered: u32,
     at: Timestamp,
     place: Place,
     out: Vec<WireEvent>,
@@ -66,6 +78,10 @@ impl Projection {
             activity: Activity::Idle,
             told: Told::Idle { blocked_on: Vec::new() },
             calls: Vec::new(),
+            is_sweeping: false,
+            asked: None,
+            spent: Spent::default(),
+            answered: 0,
             at: Timestamp::default(),
             place: Place::default(),
             out: Vec::new(),
@@ -79,8 +95,8 @@ impl Projection {
     /// When the entry cannot be read.
     pub fn take(&mut self, entry: &Entry) -> Result<Vec<WireEvent>, JournalError> {
         let event = entry.event()?;
-        if entry.at != self.at {
-            self.tell_standing();
+        if !self.continues(&event) {
+            self.tell_waiting();
         }
         self.at = entry.at;
         self.place = Place { seq: entry.seq, nth: 0 };
@@ -90,8 +106,42 @@ impl Projection {
 
     /// Returns what the entries so far lead to, given that no more were appended with them.
     pub fn settle(&mut self) -> Vec<WireEvent> {
-        self.tell_standing();
+        self.tell_waiting();
         mem::take(&mut self.out)
+    }
+
+    /// Whether an event that comes while all calls wait belongs to the append before it. Of those
+    /// that do not begin one, only these can come then.
+    fn continues(&mut self, event: &Event) -> bool {
+        match event {
+            Event::SessionInterrupted { .. }
+            | Event::SessionEnding { .. }
+            | Event::MessageReceived { .. } => {
+                self.is_sweeping = true;
+                false
+            }
+            Event::CallFinished { .. } | Event::CallCancelling { .. } => self.is_sweeping,
+            Event::CallProposed { .. }
+            | Event::CallRejected { .. }
+            | Event::CallSuspended { .. }
+            | Event::CallResolved { decision: Decided::Granted { .. }, .. }
+            | Event::TurnEnded { .. }
+            | Event::SessionEnded {} => true,
+            _ => {
+                self.is_sweeping = false;
+                false
+            }
+        }
+    }
+
+    /// Returns what the session has cost so far.
+    pub fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    /// Returns the last turn in which the model will say nothing more.
+    pub fn answered(&self) -> u32 {
+        self.answered
     }
 
     fn evolve(&mut self, event: Event) {
@@ -114,60 +164,82 @@ impl Projection {
                 self.activity = Activity::Thinking;
                 self.calls.clear();
                 self.tell_running();
+                self.ask();
             }
-            Event::TurnAnswered { turn, content, .. } => {
+            Event::TurnRetried { .. } => {
+                self.tell_answered(None, true);
+                self.ask();
+            }
+            Event::TurnAnswered { turn, content, usage, .. } => {
                 self.activity = Activity::Acting;
+                self.answered = turn;
                 if !content.is_empty() {
                     let id = message_id(self.session, turn);
                     let members = json!({ "content": blocks(&content) });
                     self.emit("agent.message", Some(id), members);
                 }
+                self.tell_answered(usage, false);
             }
-            Event::TurnEnded { ending, .. } => self.end_turn(&ending),
+            Event::ContextSummarised { summary } => {
+                self.spent.add(summary.usage);
+                self.emit("agent.thread_context_compacted", None, json!({}));
+            }
+            Event::TurnEnded { turn, ending } => {
+                self.answered = turn;
+                self.end_turn(&ending);
+            }
+            event => self.evolve_call(event),
+        }
+    }
+
+    /// What has no words in the API leads to no event.
+    fn evolve_call(&mut self, event: Event) {
+        match event {
+            Event::CallDelegated { delegation, .. } => self.delegate(&delegation),
             Event::CallProposed { call, contract, arguments, derivation, .. } => {
-                let input = arguments.record().clone();
-                self.propose(
-                    call,
-                    contract.executor,
-                    contract.tool.as_str(),
-                    input,
-                    derivation.decision,
-                );
+                let (tool, input) = (contract.tool.as_str(), arguments.record());
+                self.propose(call, contract.executor, tool, input, derivation.decision);
             }
             Event::CallRejected { call, name, rejection, .. } => {
                 self.reject(call, &name, &rejection);
             }
             Event::CallSuspended { call, .. } => self.set_waiting(call, true),
-            Event::CallPreviewing { call, .. } => self.set_waiting(call, false),
+            Event::CallPreviewing { call, .. } => {
+                self.set_waiting(call, false);
+                self.tell_running();
+            }
+            Event::CallAdmitted { .. } | Event::CallStarted { .. } => self.tell_running(),
             Event::CallResolved { call, resolution, decision, .. } => {
                 self.set_waiting(call, false);
                 self.resolve(call, resolution.map(|id| id.to_string()), &decision);
             }
             Event::CallFinished { outcome } => self.finish(&outcome),
-            Event::SessionInterrupted { .. }
-            | Event::SessionEnding { .. }
-            | Event::TurnRetried { .. }
-            | Event::CallAdmitted { .. }
-            | Event::CallStarted { .. }
-            | Event::CallRetryScheduled { .. }
-            | Event::CallInterrupted { .. }
-            | Event::CallVerified { .. }
-            | Event::CallCancelling { .. }
-            | Event::CallRedefined { .. }
-            | Event::CallBarred { .. }
-            | Event::CallDelegated { .. }
-            | Event::ChildStopped { .. }
-            | Event::ContextSummarised { .. }
-            | Event::LearningCaptured { .. }
-            | Event::LoopDirected { .. }
-            | Event::ParentTold { .. }
-            | Event::ProviderResultIgnored { .. }
-            | Event::WakeCancelled { .. }
-            | Event::WakeFellDue { .. }
-            | Event::WakeQueued { .. }
-            | Event::GrantAdded { .. }
-            | Event::GrantRevoked { .. } => {}
+            _ => {}
         }
+    }
+
+    fn ask(&mut self) {
+        self.emit("span.model_request_start", None, json!({}));
+        self.asked = self.out.last().map(|event| event.id.clone());
+    }
+
+    /// Ends the span of a question that the model answered, or did not.
+    fn tell_answered(&mut self, usage: Option<Usage>, is_error: bool) {
+        self.spent.add(usage);
+        let Some(asked) = self.asked.take() else { return };
+        let members = json!({
+            "model_request_start_id": asked, "is_error": is_error, "model_usage": usage_of(usage),
+        });
+        self.emit("span.model_request_end", None, members);
+    }
+
+    fn delegate(&mut self, delegation: &Delegation) {
+        let agent = delegation.config.agent.as_ref();
+        let members = json!({
+            "session_thread_id": thread_id(delegation.child),
+            "agent_name": agent.map_or("sub-agent", |agent| agent.id.as_str()),
+        });
+        self.emit("session.thread_created", None, members);
     }
 
     fn propose(
@@ -175,7 +247,7 @@ impl Projection {
         id: CallId,
         executor: Executor,
         tool: &str,
-        input: Map<String, Value>,
+        input: &Map<String, Value>,
         decision: Verdict,
     ) {
         let side = match executor {
@@ -199,8 +271,8 @@ impl Projection {
     fn reject(&mut self, call: CallId, name: &str, rejection: &Rejection) {
         if !self.calls.iter().any(|open| open.id == call) {
             let raw = rejection.raw_arguments.as_deref().unwrap_or_default();
-            let input = serde_json::from_str(raw).unwrap_or_default();
-            self.propose(call, Executor::Server, name, input, Verdict::Deny);
+            let input = parse_object(raw.as_bytes(), JsonLimits::default()).unwrap_or_default();
+            self.propose(call, Executor::Server, name, &input, Verdict::Deny);
         }
         let failure = Failure::new(rejection.reason.class(), &rejection.message);
         self.tell_result(call, &CallResult::Err(failure));
@@ -261,6 +333,7 @@ impl Projection {
     fn end_turn(&mut self, ending: &TurnEnding) {
         self.activity = Activity::Idle;
         self.calls.clear();
+        self.tell_answered(None, true);
         let reason = match ending {
             TurnEnding::Completed
             | TurnEnding::Settled
@@ -297,20 +370,14 @@ impl Projection {
         }
     }
 
-    /// Tells whether the session waits for someone or goes on, when that is news.
-    fn tell_standing(&mut self) {
-        if self.activity == Activity::Idle {
-            return;
-        }
+    /// Tells that the session waits for someone, and for what, when that is news.
+    fn tell_waiting(&mut self) {
         let is_blocked = self.activity == Activity::Acting
             && !self.calls.is_empty()
             && self.calls.iter().all(|call| call.is_waiting);
-        if !is_blocked {
-            return self.tell_running();
-        }
         let blocked_on: Vec<CallId> = self.calls.iter().map(|call| call.id).collect();
         let told = Told::Idle { blocked_on };
-        if self.told == told {
+        if !is_blocked || self.told == told {
             return;
         }
         let ids: Vec<String> = self.calls.iter().map(|call| call.id.to_string()).collect();
@@ -347,6 +414,12 @@ pub(crate) fn message_id(session: SessionId, turn: u32) -> String {
     format!("sevt_{}_turn_{turn}", bare(session))
 }
 
+/// The id of a session as a thread of the session that it works for; a session that works for
+/// nobody is its own main thread.
+pub fn thread_id(session: SessionId) -> String {
+    format!("sthr_{}", bare(session))
+}
+
 fn bare(session: SessionId) -> String {
     session.to_string().trim_start_matches("sesn_").to_owned()
 }
@@ -364,8 +437,9 @@ mod tests {
     use std::sync::Arc;
 
     use haft_core::journal::Head;
-    use haft_core::session::{Config, SuspendReason, SuspensionKind};
-    use haft_core::{Actor, ContentBlock, MessageId};
+    use haft_core::session::{Config, SuspendReason, SuspensionKind, Usage};
+    use haft_core::tool::Contract;
+    use haft_core::{Actor, ContentBlock, Directives, MessageId, Provenance};
 
     use super::*;
 
@@ -412,7 +486,7 @@ mod tests {
         vec![
             (1, Event::SessionOpened { session: SESSION, config, by: by.clone(), parent: None }),
             (2, Event::MessageReceived { message, from: by, content }),
-            (2, Event::TurnStarted { turn: 1, messages: vec![message], wakes: vec![] }),
+            (2, Event::TurnStarted { turn: 1, messages: vec![message], wakes: Vec::new() }),
             (
                 3,
                 Event::TurnAnswered {
@@ -420,7 +494,7 @@ mod tests {
                     content: Vec::new(),
                     advertised: None,
                     narrowed: Vec::new(),
-                    usage: None,
+                    usage: Some(Usage { input: 10, output: 2, cache_read: 4, ..Usage::default() }),
                     provider_meta: None,
                 },
             ),
@@ -447,23 +521,59 @@ mod tests {
         let entries = log([opening(), calls].concat());
         let events = folded(&entries, entries.len());
         let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
-        let running = ["user.message", "session.status_running"];
+        let running = [
+            "user.message",
+            "session.status_running",
+            "span.model_request_start",
+            "span.model_request_end",
+        ];
         let uses = ["agent.custom_tool_use", "agent.custom_tool_use", "session.status_idle"];
         assert_eq!(kinds, [&running[..], &uses].concat());
         let ids = [7, 8].map(|bits| CallId::from_bits(bits).to_string());
         let reason = json!({"type": "requires_action", "event_ids": ids});
         assert_eq!(events.last().unwrap().body["stop_reason"], reason);
+        let (start, end) = (&events[2], &events[3].body);
+        assert_eq!(end["model_request_start_id"], start.id);
+        let tokens = ["input_tokens", "cache_read_input_tokens", "output_tokens"];
+        assert_eq!(tokens.map(|kind| end["model_usage"][kind].as_u64().unwrap()), [6, 4, 2]);
+    }
+
+    /// The calls that wait are declined one by one, each in an append of its own.
+    fn declined(bits: u128, at: i64) -> [(i64, Event); 2] {
+        let (call, by) = (CallId::from_bits(bits), Actor::system());
+        let decision = Decided::Deny { note: None };
+        let resolved = Event::CallResolved { call, round: 1, resolution: None, by, decision };
+        let contract: Contract = serde_json::from_value(contract()).unwrap();
+        let outcome = Outcome {
+            call,
+            tool: contract.tool.clone(),
+            attempt: 0,
+            started_at: Timestamp::from_ms(at),
+            finished_at: Timestamp::from_ms(at),
+            result: CallResult::Err(Failure::new(ErrorClass::Denied, "no")),
+            directives: Directives::default(),
+            provenance: Provenance::of(&contract),
+            provider_meta: None,
+            extra: Map::new(),
+        };
+        [(at, resolved), (at, Event::CallFinished { outcome })]
     }
 
     #[test]
     fn whoever_reads_while_it_happens_sees_what_is_read_later() {
-        let ended = (9, Event::TurnEnded { turn: 1, ending: TurnEnding::Interrupted });
-        let entries = log([opening(), waiting(7, 3).into(), vec![ended]].concat());
+        let (by, cause) = (Actor::system(), InterruptCause::Asked);
+        let interrupted = (3, Event::SessionInterrupted { by, note: None, cause });
+        let ended = (3, Event::TurnEnded { turn: 1, ending: TurnEnding::Interrupted });
+        let calls = [waiting(7, 3), waiting(8, 3)].concat();
+        // All of it within one millisecond.
+        let end = vec![interrupted, ended];
+        let entries = log([opening(), calls, declined(7, 3).into(), end].concat());
         let whole = folded(&entries, entries.len());
         // Where an append ends is where a reader may have stopped.
-        for settle_after in [1, 3, 6] {
+        for settle_after in [1, 3, 8, 10] {
             assert_eq!(folded(&entries, settle_after), whole, "{settle_after}");
         }
+        assert!(whole.iter().any(|event| event.kind == "session.status_idle"));
         let mut ids: Vec<_> = whole.iter().map(|event| &event.id).collect();
         ids.sort();
         ids.dedup();

@@ -135,6 +135,7 @@ impl Draft {
             Input::ToolChanged(changed) => self.change_tool(changed),
             Input::Interrupted(interrupted) => self.interrupt(interrupted),
             Input::Reconfigured(reconfigured) => self.reconfigure(reconfigured),
+            Input::GoalSet(set) => self.set_goal(set),
             Input::Granted(granted) => self.take_grant(granted.grant),
             Input::GrantRevoked(revoked) => self.revoke_grant(revoked),
             Input::Ended(ended) => self.end_session(ended),

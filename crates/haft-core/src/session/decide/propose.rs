@@ -174,10 +174,11 @@ impl Draft {
         let call = self.call(id)?;
         let round = call.rounds + 1;
         let ttl: Millis = match kind {
-            SuspensionKind::Approval
-            | SuspensionKind::Elicitation
-            | SuspensionKind::ClientExec
-            | SuspensionKind::Child => call.contract.suspend_ttl,
+            SuspensionKind::Approval | SuspensionKind::Elicitation | SuspensionKind::ClientExec => {
+                let of_session = self.require_open()?.config.suspend_ttl;
+                of_session.unwrap_or(call.contract.suspend_ttl)
+            }
+            SuspensionKind::Child => call.contract.suspend_ttl,
             SuspensionKind::Settlement => self.require_open()?.config.settle_ttl,
         };
         let expires_at = self.now + ttl;

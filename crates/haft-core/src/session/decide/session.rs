@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Draft;
 use crate::actor::{Actor, ActorKind};
-use crate::session::config::{Driver, MessageRule};
+use crate::session::config::{Config, Driver, MessageRule};
 use crate::session::effect::Reply;
 use crate::session::event::{Event, InterruptCause};
-use crate::session::input::{MessageArrived, Opened, Reconfigured, TurnAsked};
+use crate::session::input::{GoalSet, MessageArrived, Opened, Reconfigured, TurnAsked};
 use crate::session::refusal::Refusal;
 use crate::session::state::{Activity, State, Stopping};
 
@@ -38,8 +38,39 @@ impl Draft {
             });
         }
         refuse_agent(&reconfigured.by, "change how the session behaves")?;
+        let whose = |config: &Config| config.agent.as_ref().map(|agent| agent.id.clone());
+        if whose(&open.config) != whose(&reconfigured.config) {
+            return Err(Refusal::NotAllowed {
+                actor: reconfigured.by,
+                action: "change whose session it is",
+                reason: "its agent stays what it was when it was opened",
+            });
+        }
         let config = Arc::new(reconfigured.config);
         self.emit(Event::SessionReconfigured { config, by: reconfigured.by })
+    }
+
+    /// An agent may set itself a goal, and never replace one that someone else set: what lets it
+    /// change shared things is measured by that.
+    pub(super) fn set_goal(&mut self, set: GoalSet) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        if open.stopping == Stopping::Session {
+            return Err(Refusal::Ended);
+        }
+        if let Some(active) = &open.goal {
+            if active.goal == set.goal && active.by == set.by {
+                self.reply = Reply::AlreadyRecorded;
+                return Ok(());
+            }
+            if active.by.kind != ActorKind::Agent && set.by.kind == ActorKind::Agent {
+                return Err(Refusal::NotAllowed {
+                    actor: set.by,
+                    action: "replace the session's goal",
+                    reason: "someone else set it, and only a person or a program may replace it",
+                });
+            }
+        }
+        self.emit(Event::GoalSet { goal: set.goal, by: set.by })
     }
 
     pub(super) fn ask_model_again(&mut self, asked: &TurnAsked) -> Result<(), Refusal> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::config::Driver;
 use super::event::Event;
+use super::goal::ActiveGoal;
 use super::spend::Spent;
 use super::state::{Activity, Open, RunClock, State, Stopping};
 use super::usage::Usage;
@@ -46,6 +47,7 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
                 heard: Vec::new(),
                 advertised: None,
                 grants: Vec::new(),
+                goal: None,
                 tokens_in_run: 0,
                 retries_in_run: 0,
                 spent: Spent::default(),
@@ -100,8 +102,9 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::MessageReceived { .. }
         | Event::ChildStopped { .. }
         | Event::ParentTold { .. }
+        | Event::GoalSet { .. }
         | Event::GrantAdded { .. }
-        | Event::GrantRevoked { .. } => apply_to_session(open, event),
+        | Event::GrantRevoked { .. } => apply_to_session(open, at, event),
         Event::TurnStarted { .. }
         | Event::TurnRetried { .. }
         | Event::TurnAnswered { .. }
@@ -130,7 +133,7 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
     }
 }
 
-fn apply_to_session(open: &mut Open, event: &Event) -> Evolved {
+fn apply_to_session(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
     match event {
         Event::SessionReconfigured { config, .. } => open.config = Arc::clone(config),
         Event::SessionInterrupted { .. } => {
@@ -143,6 +146,10 @@ fn apply_to_session(open: &mut Open, event: &Event) -> Evolved {
         Event::ChildStopped { child } => open.abandoned.retain(|abandoned| abandoned != child),
         Event::ParentTold { turn } => {
             open.owed.take_if(|owed| *owed <= *turn);
+        }
+        Event::GoalSet { goal, by } => {
+            let (goal, by) = (goal.clone(), by.clone());
+            open.goal = Some(Arc::new(ActiveGoal { goal, by, at }));
         }
         Event::GrantAdded { grant } => open.grants.push(grant.clone()),
         Event::GrantRevoked { grant, .. } => open.grants.retain(|held| held.id != *grant),

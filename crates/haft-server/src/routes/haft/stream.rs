@@ -24,7 +24,7 @@ pub(crate) async fn stream(
 ) -> Result<impl IntoResponse, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    let session = Session::find(&app, &caller.tenant, &session).await?;
+    let session = Session::seen(&app, &caller, &session).await?;
     let since = match headers.get("last-event-id") {
         None => Place::default(),
         Some(id) => {

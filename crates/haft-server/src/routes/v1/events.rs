@@ -22,7 +22,7 @@ use super::page;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::feed::{self, Since};
+use crate::feed::{self, Previews, Since, Told};
 use crate::input::{Body, Params};
 use crate::keys::Scope;
 use crate::session::Session;
@@ -41,16 +41,11 @@ pub(crate) async fn send(
     Body(sent): Body<Sent>,
 ) -> Result<Json<Value>, Error> {
     params.finish()?;
-    let session = Session::find(&app, &caller.tenant, &id).await?;
+    let session = Session::seen(&app, &caller, &id).await?;
     session.require_current()?;
     let events = sent.events.into_iter().map(SentEvent::read).collect::<Result<Vec<_>, _>>()?;
     for event in &events {
-        caller.require(match event {
-            SentEvent::Message { .. } | SentEvent::Interrupt => Scope::Write,
-            SentEvent::ToolConfirmation { .. } | SentEvent::CustomToolResult { .. } => {
-                Scope::Approve
-            }
-        })?;
+        require_allowed(&session, &caller, event)?;
     }
     require_awaited(&session, &events)?;
     let mut data = Vec::with_capacity(events.len());
@@ -58,6 +53,18 @@ pub(crate) async fn send(
         data.push(apply(&app, &caller, session.id, event).await?);
     }
     Ok(Json(json!({ "data": data })))
+}
+
+/// Who may talk to a session need not be who may approve what it does.
+fn require_allowed(session: &Session, caller: &Caller, event: &SentEvent) -> Result<(), Error> {
+    match event {
+        SentEvent::ToolConfirmation { .. } => caller.require(Scope::Approve),
+        // A client runs the tools that it declared, without being one who approves.
+        SentEvent::Message { .. } | SentEvent::Interrupt | SentEvent::CustomToolResult { .. } => {
+            caller.require(Scope::Write)?;
+            session.require_owned(caller)
+        }
+    }
 }
 
 /// Refuses the whole of what was sent when a part of it answers nothing that waits: a part of it
@@ -121,10 +128,11 @@ pub(super) async fn apply(
         }
         SentEvent::Interrupt => {
             app.haft().interrupt(session, by, None).await?;
-            let events = feed::all(app.store(), session).await?;
-            let told = events.into_iter().rev().find(|event| event.kind == "user.interrupt");
-            told.map(|event| Value::Object(event.body))
-                .ok_or_else(|| Error::internal("an interrupt left no event"))
+            let told = feed::read(app, session, |events, _| {
+                let told = events.iter().rfind(|event| event.kind == "user.interrupt");
+                told.map(|event| Value::Object(event.body.clone()))
+            });
+            told.await?.ok_or_else(|| Error::internal("an interrupt left no event"))
         }
         SentEvent::ToolConfirmation { call, confirmation } => {
             let (response, mut members) = match confirmation {
@@ -217,22 +225,42 @@ pub(crate) async fn list(
         }
     };
     params.finish()?;
-    let session = Session::find(&app, &caller.tenant, &id).await?;
-    let mut events = feed::all(app.store(), session.id).await?;
-    if is_descending {
-        events.reverse();
+    let session = Session::seen(&app, &caller, &id).await?;
+    Ok(Json(listed(&app, session.id, &Wanted { limit, after, types, is_descending }).await?))
+}
+
+/// Which events are wanted, and in which order.
+pub(super) struct Wanted {
+    pub(super) limit: usize,
+    pub(super) after: Option<Place>,
+    pub(super) types: Vec<String>,
+    pub(super) is_descending: bool,
+}
+
+impl Wanted {
+    fn has(&self, event: &WireEvent) -> bool {
+        let is_after = match (self.after, self.is_descending) {
+            (None, _) => true,
+            (Some(after), false) => event.place > after,
+            (Some(after), true) => event.place < after,
+        };
+        is_after && (self.types.is_empty() || self.types.iter().any(|kind| kind == event.kind))
     }
-    let is_after = |event: &WireEvent| match (after, is_descending) {
-        (None, _) => true,
-        (Some(after), false) => event.place > after,
-        (Some(after), true) => event.place < after,
-    };
-    let is_wanted = |event: &WireEvent| types.is_empty() || types.iter().any(|t| t == event.kind);
-    let mut wanted = events.into_iter().filter(|event| is_after(event) && is_wanted(event));
-    let shown: Vec<WireEvent> = wanted.by_ref().take(limit).collect();
-    let more = wanted.next().is_some();
-    let next = shown.last().filter(|_| more).map(|event| event.place.to_string());
-    Ok(Json(page(shown.into_iter().map(|event| event.body.into()).collect(), next)))
+}
+
+/// A page of a session's events.
+pub(super) async fn listed(app: &App, session: SessionId, wanted: &Wanted) -> Result<Value, Error> {
+    feed::read(app, session, |events, _| {
+        let mut shown: Vec<&WireEvent> = match wanted.is_descending {
+            true => events.iter().rev().filter(|event| wanted.has(event)).collect(),
+            false => events.iter().filter(|event| wanted.has(event)).collect(),
+        };
+        let more = shown.len() > wanted.limit;
+        shown.truncate(wanted.limit);
+        let next = shown.last().filter(|_| more).map(|event| event.place.to_string());
+        page(shown.into_iter().map(|event| event.body.clone().into()).collect(), next)
+    })
+    .await
 }
 
 /// What happens from here on; what happened before is listed.
@@ -243,11 +271,25 @@ pub(crate) async fn stream(
     mut params: Params,
 ) -> Result<impl IntoResponse, Error> {
     caller.require(Scope::Read)?;
-    // Deltas are shown as far as there are any: asking for them promises none.
-    params.list("event_deltas");
+    let previews = previews(&mut params)?;
     params.finish()?;
-    let session = Session::find(&app, &caller.tenant, &id).await?;
-    sse(&app, session.id, Since::Now).await
+    let session = Session::seen(&app, &caller, &id).await?;
+    previewed(&app, session.id, Since::Now, previews).await
+}
+
+/// Which events are to be previewed. Thinking is not: no event tells it.
+pub(super) fn previews(params: &mut Params) -> Result<Previews, Error> {
+    let wanted = params.list("event_deltas");
+    for kind in &wanted {
+        if !["agent.message", "agent.thinking"].contains(&kind.as_str()) {
+            let message = "event_deltas: expected `agent.message` or `agent.thinking`";
+            return Err(Error::invalid(format!("{message}, found {kind:?}")));
+        }
+    }
+    Ok(match wanted.iter().any(|kind| kind == "agent.message") {
+        true => Previews::Shown,
+        false => Previews::Left,
+    })
 }
 
 /// A session's events as server-sent events, each with its place as its id.
@@ -256,10 +298,27 @@ pub(crate) async fn sse(
     session: SessionId,
     since: Since,
 ) -> Result<impl IntoResponse + use<>, Error> {
-    let events = feed::follow(app, session, since).await?;
-    let frames = events.map(|event| {
-        let data = Value::Object(event.body).to_string();
-        let frame = Frame::default().event(event.kind).id(event.place.to_string()).data(data);
+    previewed(app, session, since, Previews::Left).await
+}
+
+/// Likewise, with previews where they are wanted. Those have no id: nothing resumes after one.
+pub(super) async fn previewed(
+    app: &App,
+    session: SessionId,
+    since: Since,
+    previews: Previews,
+) -> Result<impl IntoResponse + use<>, Error> {
+    let told = feed::follow(app, session, since, previews).await?;
+    let frames = told.map(|told| {
+        let frame = match told {
+            Told::Event(event) => {
+                let data = Value::Object(event.body).to_string();
+                Frame::default().event(event.kind).id(event.place.to_string()).data(data)
+            }
+            Told::Preview(preview) => {
+                Frame::default().event(preview.kind).data(preview.body.to_string())
+            }
+        };
         Ok::<_, Infallible>(frame)
     });
     Ok(Sse::new(frames).keep_alive(KeepAlive::default()))

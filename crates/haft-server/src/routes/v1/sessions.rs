@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::agents::{archived, merged, require_current};
-use super::{environments, events, page};
+use super::{environments, events, page, resources};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -61,9 +61,6 @@ struct Pinned {
 impl Declared {
     /// Refuses what would be left out.
     fn checked(&self) -> Result<(), Error> {
-        if !self.resources.is_empty() {
-            return Err(Error::unsupported("`resources`"));
-        }
         if !self.vault_ids.is_empty() {
             return Err(Error::unsupported("`vault_ids`"));
         }
@@ -104,9 +101,11 @@ pub(crate) async fn create(
         return Err(Error::invalid("initial_events: expected `user.message` events only"));
     }
     let cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
+    let attached = resources::attached(&app, &caller, declared.resources.clone(), &[]).await?;
     let config = config(cast, app.suspend_ttl())?;
     let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
-    let members = beside(declared.title.as_deref(), &json!(declared.metadata));
+    let mut members = beside(declared.title.as_deref(), &json!(declared.metadata));
+    members.insert("resources".to_owned(), attached.into());
     let place = SORT.place(&caller.tenant, &session.to_string())?;
     let (by, at) = (&caller.actor, app.now());
     app.objects().put(place, Expected::Absent, &members, by, at).await?;
@@ -153,8 +152,8 @@ pub(crate) async fn cast(
 }
 
 async fn shown(app: &App, caller: &Caller, id: &str) -> Result<Json<Value>, Error> {
-    let session = Session::find(app, &caller.tenant, id).await?;
-    Ok(Json(session.shown(app, &caller.tenant).await?))
+    let session = Session::seen(app, caller, id).await?;
+    Ok(Json(session.shown_whole(app, &caller.tenant).await?))
 }
 
 pub(crate) async fn retrieve(
@@ -177,7 +176,7 @@ pub(crate) async fn update(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let session = Session::find(&app, &caller.tenant, &id).await?;
+    let session = Session::owned(&app, &caller, &id).await?;
     session.require_current()?;
     let mut members = session.beside.members.clone();
     for (name, value) in changes {
@@ -206,7 +205,7 @@ pub(crate) async fn archive(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let session = Session::find(&app, &caller.tenant, &id).await?;
+    let session = Session::owned(&app, &caller, &id).await?;
     require_at_rest(&session)?;
     archived(&app, &caller, SORT, session.beside).await?;
     shown(&app, &caller, &id).await
@@ -221,7 +220,7 @@ pub(crate) async fn delete(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let session = Session::find(&app, &caller.tenant, &id).await?;
+    let session = Session::owned(&app, &caller, &id).await?;
     require_at_rest(&session)?;
     if matches!(session.loaded.state, SessionState::Open(_)) {
         app.haft().end(session.id, caller.actor.clone(), Some("deleted".to_owned())).await?;
@@ -253,10 +252,12 @@ pub(crate) async fn list(
         return Err(Error::unsupported("an `order` other than `desc`"));
     }
     params.finish()?;
-    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), status: None };
+    let tenant = Some(caller.tenant.clone());
+    let filter = SessionFilter { tenant, ..SessionFilter::default() };
     let wanted = |session: &Session| {
         let runs = session.config.agent.as_ref().map(|agent| &agent.id);
-        (all || !session.beside.is_archived())
+        session.is_seen_by(&caller)
+            && (all || !session.beside.is_archived())
             && agent.as_ref().is_none_or(|agent| runs == Some(agent))
             && (statuses.is_empty() || statuses.iter().any(|word| word == session.status()))
     };

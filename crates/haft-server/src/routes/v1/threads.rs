@@ -1,0 +1,170 @@
+//! `/v1/sessions/{id}/threads`: the session itself, and the sub-agents that work for it.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use haft_core::SessionId;
+use haft_core::session::{Agent, Event};
+use haft_store::Which;
+use haft_wire::managed::{Place, thread_id};
+use serde_json::{Value, json};
+
+use super::events::{Wanted, listed, previewed, previews};
+use super::page;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::feed::{self, Since};
+use crate::input::Params;
+use crate::keys::Scope;
+use crate::objects::Sort;
+use crate::session::{Session, agent_of_session, status_of};
+
+/// A thread of a session that the caller may see.
+struct Thread {
+    session: SessionId,
+    /// The session that it works for, if it works for one.
+    parent: Option<SessionId>,
+}
+
+/// Returns the threads of a session: itself, then its sub-agents and theirs, in their order.
+async fn threads(app: &App, session: SessionId) -> Result<Vec<Thread>, Error> {
+    let mut threads = vec![Thread { session, parent: None }];
+    let mut next = 0;
+    while let Some(Thread { session: parent, .. }) = threads.get(next) {
+        let parent = *parent;
+        let children = feed::read(app, parent, |events, _| {
+            let created = events.iter().filter(|event| event.kind == "session.thread_created");
+            let ids = created.filter_map(|event| event.body.get("session_thread_id")?.as_str());
+            ids.filter_map(session_of_thread).collect::<Vec<SessionId>>()
+        });
+        for session in children.await? {
+            threads.push(Thread { session, parent: Some(parent) });
+        }
+        next += 1;
+    }
+    Ok(threads)
+}
+
+fn session_of_thread(id: &str) -> Option<SessionId> {
+    format!("{}_{}", SessionId::PREFIX, id.strip_prefix("sthr_")?).parse().ok()
+}
+
+async fn find(app: &App, caller: &Caller, of: &str, id: &str) -> Result<(Session, Thread), Error> {
+    let session = Session::seen(app, caller, of).await?;
+    let threads = threads(app, session.id).await?;
+    let found = threads.into_iter().find(|thread| thread_id(thread.session) == id);
+    let found = found.ok_or_else(|| Error::not_found("thread of this session", id))?;
+    Ok((session, found))
+}
+
+async fn shown(
+    app: &App,
+    caller: &Caller,
+    main: &Session,
+    thread: &Thread,
+) -> Result<Option<Value>, Error> {
+    // A child that is about to be opened is not there yet.
+    let Some(loaded) = app.store().load(thread.session).await? else { return Ok(None) };
+    let first = app.store().entries(thread.session, 0, 1).await?;
+    let Some(first) = first.first() else { return Ok(None) };
+    let Event::SessionOpened { config, .. } = first.event()? else { return Ok(None) };
+    let last = app.store().entries(thread.session, loaded.head.seq.saturating_sub(1), 1).await?;
+    let usage = feed::read(app, thread.session, |_, spent| spent.shown()).await?;
+    Ok(Some(json!({
+        "id": thread_id(thread.session),
+        "type": "session_thread",
+        "session_id": main.id.to_string(),
+        "parent_thread_id": thread.parent.map(thread_id),
+        "agent": agent(app, caller, config.agent.as_ref()).await?,
+        "status": status_of(&loaded.state),
+        "created_at": first.at.to_string(),
+        "updated_at": last.first().map_or(first.at, |last| last.at).to_string(),
+        "archived_at": null,
+        "usage": usage,
+    })))
+}
+
+/// A thread's agent; a sub-agent that is no named agent is shown by what it was given.
+async fn agent(app: &App, caller: &Caller, agent: Option<&Agent>) -> Result<Value, Error> {
+    let Some(agent) = agent else { return Ok(Value::Null) };
+    let version = Which::Number(agent.version);
+    let found = app.objects().find(&caller.tenant, Sort::Agent, &agent.id, version).await?;
+    Ok(match found {
+        Some(found) => agent_of_session(&found, agent.version).into(),
+        None => json!({
+            "type": "agent", "id": agent.id, "name": agent.id, "version": agent.version,
+            "model": { "id": agent.model, "speed": "standard" }, "system": agent.instructions,
+            "tools": [], "mcp_servers": [], "skills": [],
+        }),
+    })
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let limit = params.limit(20, 100)? as usize;
+    let start = params.one::<usize>("page")?.unwrap_or(0);
+    let statuses = params.list("statuses");
+    params.finish()?;
+    let session = Session::seen(&app, &caller, &id).await?;
+    let threads = threads(&app, session.id).await?;
+    let mut data = Vec::new();
+    for (at, thread) in threads.iter().enumerate().skip(start) {
+        let Some(thread) = shown(&app, &caller, &session, thread).await? else { continue };
+        let status = thread["status"].as_str().unwrap_or_default();
+        if !statuses.is_empty() && !statuses.iter().any(|wanted| wanted == status) {
+            continue;
+        }
+        if data.len() == limit {
+            return Ok(Json(page(data, Some(at.to_string()))));
+        }
+        data.push(thread);
+    }
+    Ok(Json(page(data, None)))
+}
+
+pub(crate) async fn retrieve(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, id)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let (session, thread) = find(&app, &caller, &session, &id).await?;
+    let shown = shown(&app, &caller, &session, &thread).await?;
+    Ok(Json(shown.ok_or_else(|| Error::not_found("thread of this session", &id))?))
+}
+
+pub(crate) async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, id)): Path<(String, String)>,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let limit = params.limit(100, 1000)? as usize;
+    let after = params.one::<Place>("page")?;
+    params.finish()?;
+    let (_, thread) = find(&app, &caller, &session, &id).await?;
+    let wanted = Wanted { limit, after, types: Vec::new(), is_descending: false };
+    Ok(Json(listed(&app, thread.session, &wanted).await?))
+}
+
+pub(crate) async fn stream(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, id)): Path<(String, String)>,
+    mut params: Params,
+) -> Result<impl IntoResponse, Error> {
+    caller.require(Scope::Read)?;
+    let previews = previews(&mut params)?;
+    params.finish()?;
+    let (_, thread) = find(&app, &caller, &session, &id).await?;
+    previewed(&app, thread.session, Since::Now, previews).await
+}

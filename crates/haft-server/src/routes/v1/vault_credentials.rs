@@ -1,0 +1,259 @@
+//! `/v1/vaults/{id}/credentials`: secrets that are written and never read. They are kept sealed,
+//! with the key that lives outside of the store.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use haft_store::{Expected, Place, Which};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::agents::{merged, require_current};
+use super::{page, with_archived};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::input::{Body, Params, read};
+use crate::keys::Scope;
+use crate::objects::{Members, Object, Sort};
+use crate::plan::checked_metadata;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Declared {
+    auth: Value,
+    display_name: Option<String>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+}
+
+/// What a client says about a secret, and the secret.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Auth {
+    StaticBearer {
+        mcp_server_url: String,
+        token: String,
+    },
+    McpOauth {
+        mcp_server_url: String,
+        access_token: String,
+        expires_at: Option<String>,
+        refresh: Option<Value>,
+    },
+}
+
+impl Auth {
+    fn read(given: Value) -> Result<Self, Error> {
+        match given.get("type").and_then(Value::as_str) {
+            Some(kind @ "environment_variable") => {
+                Err(Error::unsupported(&format!("a credential of type {kind:?}")))
+            }
+            _ => read(given),
+        }
+    }
+
+    /// Tells apart what is shown and what is sealed.
+    fn parted(self) -> Result<(Value, String), Error> {
+        let (shown, url, secret) = match self {
+            Self::StaticBearer { mcp_server_url, token } => {
+                let shown = json!({ "type": "static_bearer", "mcp_server_url": mcp_server_url });
+                (shown, mcp_server_url, token)
+            }
+            Self::McpOauth { refresh: Some(refresh), .. } if !refresh.is_null() => {
+                return Err(Error::unsupported("`auth.refresh`"));
+            }
+            Self::McpOauth { mcp_server_url, access_token, expires_at, .. } => {
+                let shown = json!({
+                    "type": "mcp_oauth", "mcp_server_url": mcp_server_url,
+                    "expires_at": expires_at, "refresh": null,
+                });
+                (shown, mcp_server_url, access_token)
+            }
+        };
+        if !url.starts_with("https://") && !url.starts_with("http://") {
+            return Err(Error::invalid("auth.mcp_server_url: expected an `https://` address"));
+        }
+        match secret.is_empty() || secret.len() > 16 << 10 {
+            true => Err(Error::invalid("auth: expected a secret of 1 to 16384 bytes")),
+            false => Ok((shown, secret)),
+        }
+    }
+}
+
+fn space(vault: &str) -> String {
+    format!("v1/vaults/{vault}/credentials")
+}
+
+fn place(caller: &Caller, vault: &str, id: &str) -> Result<Place, Error> {
+    Ok(Place::new(caller.tenant.clone(), &space(vault), id)?)
+}
+
+async fn vault_of(app: &App, caller: &Caller, vault: &str) -> Result<Object, Error> {
+    app.objects().get(&caller.tenant, Sort::Vault, vault).await
+}
+
+async fn find(app: &App, caller: &Caller, vault: &str, id: &str) -> Result<Object, Error> {
+    vault_of(app, caller, vault).await?;
+    let found = app.objects().find_in(&caller.tenant, &space(vault), id, Which::Latest).await?;
+    found.ok_or_else(|| Error::not_found("credential of this vault", id))
+}
+
+fn shown(vault: &str, credential: &Object) -> Value {
+    let mut shown = credential.members.clone();
+    shown.remove("sealed");
+    shown.insert("id".to_owned(), credential.id.as_str().into());
+    shown.insert("type".to_owned(), "vault_credential".into());
+    shown.insert("vault_id".to_owned(), vault.into());
+    shown.insert("updated_at".to_owned(), credential.at.to_string().into());
+    Value::Object(shown)
+}
+
+fn sealed(app: &App, id: &str, secret: &str) -> Result<Value, Error> {
+    let sealed = app.haft().seal_secret(id, secret.as_bytes()).map_err(Error::internal)?;
+    Ok(sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Path(vault): Path<String>,
+    params: Params,
+    Body(declared): Body<Declared>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    require_current(&vault_of(&app, &caller, &vault).await?)?;
+    checked_metadata(&declared.metadata)?;
+    let (auth, secret) = Auth::read(declared.auth)?.parted()?;
+    let (id, at) = (app.fresh_id("vcrd")?, app.now());
+    let members = Members::from_iter([
+        ("auth".to_owned(), auth),
+        ("sealed".to_owned(), sealed(&app, &id, &secret)?),
+        ("display_name".to_owned(), json!(declared.display_name)),
+        ("metadata".to_owned(), json!(declared.metadata)),
+        ("created_at".to_owned(), at.to_string().into()),
+        ("archived_at".to_owned(), Value::Null),
+    ]);
+    let (to, expected) = (place(&caller, &vault, &id)?, Expected::Absent);
+    let number = app.objects().put(to, expected, &members, &caller.actor, at).await?;
+    Ok(Json(shown(&vault, &Object { id, number, members, at })))
+}
+
+pub(crate) async fn retrieve(
+    State(app): State<App>,
+    caller: Caller,
+    Path((vault, id)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    Ok(Json(shown(&vault, &find(&app, &caller, &vault, &id).await?)))
+}
+
+pub(crate) async fn update(
+    State(app): State<App>,
+    caller: Caller,
+    Path((vault, id)): Path<(String, String)>,
+    params: Params,
+    Body(changes): Body<Map<String, Value>>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let credential = find(&app, &caller, &vault, &id).await?;
+    require_current(&credential)?;
+    let mut members = credential.members.clone();
+    for (name, value) in changes {
+        match name.as_str() {
+            "display_name" if value.is_string() || value.is_null() => {
+                members.insert(name, value);
+            }
+            "metadata" => {
+                let metadata = merged(members.remove("metadata"), value);
+                checked_metadata(&read(metadata.clone())?)?;
+                members.insert(name, metadata);
+            }
+            "auth" => {
+                let kept = members.get("auth").cloned().unwrap_or_default();
+                let (auth, secret) = Auth::read(rotated(&kept, value)?)?.parted()?;
+                members.insert("sealed".to_owned(), sealed(&app, &id, &secret)?);
+                members.insert(name, auth);
+            }
+            _ => return Err(Error::unsupported(&format!("a change of `{name}`"))),
+        }
+    }
+    let (to, at) = (place(&caller, &vault, &id)?, app.now());
+    let expected = Expected::Version(credential.number);
+    let number = app.objects().put(to, expected, &members, &caller.actor, at).await?;
+    Ok(Json(shown(&vault, &Object { id, number, members, at })))
+}
+
+/// What a credential is after a change: another secret for the same server.
+fn rotated(kept: &Value, changes: Value) -> Result<Value, Error> {
+    let (Value::Object(changes), Some(kept)) = (changes, kept.as_object()) else {
+        return Err(Error::invalid("auth: expected an object"));
+    };
+    if changes.get("type") != kept.get("type") {
+        return Err(Error::invalid("auth.type: a credential keeps its type"));
+    }
+    if changes.contains_key("mcp_server_url") {
+        return Err(Error::unsupported("a change of `auth.mcp_server_url`"));
+    }
+    let mut rotated = kept.clone();
+    rotated.extend(changes);
+    Ok(Value::Object(rotated))
+}
+
+pub(crate) async fn archive(
+    State(app): State<App>,
+    caller: Caller,
+    Path((vault, id)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let credential = find(&app, &caller, &vault, &id).await?;
+    if credential.is_archived() {
+        return Ok(Json(shown(&vault, &credential)));
+    }
+    let (at, mut members) = (app.now(), credential.members.clone());
+    members.insert("archived_at".to_owned(), at.to_string().into());
+    // What nobody may use any more is not kept.
+    members.remove("sealed");
+    let (to, expected) = (place(&caller, &vault, &id)?, Expected::Version(credential.number));
+    let number = app.objects().put(to, expected, &members, &caller.actor, at).await?;
+    Ok(Json(shown(&vault, &Object { id, number, members, at })))
+}
+
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path((vault, id)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let credential = find(&app, &caller, &vault, &id).await?;
+    let from = place(&caller, &vault, &id)?;
+    app.objects().delete(from, &credential, &caller.actor, app.now()).await?;
+    Ok(Json(json!({ "id": id, "type": "vault_credential_deleted" })))
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Path(vault): Path<String>,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let limit = params.limit(20, 100)?;
+    let after = params.text("page");
+    let all = with_archived(&mut params)?;
+    params.finish()?;
+    vault_of(&app, &caller, &vault).await?;
+    let wanted = |credential: &Object| all || !credential.is_archived();
+    let space = space(&vault);
+    let (found, next) = app.objects().list_in(&caller.tenant, &space, after, limit, wanted).await?;
+    Ok(Json(page(found.iter().map(|found| shown(&vault, found)).collect(), next)))
+}
