@@ -78,15 +78,15 @@
 export class HaftError extends Error {
   /**
    * @param {number} status
-   * @param {{ code?: string, message?: string, decided?: Decision }} [error]
+   * @param {{ type?: string, message?: string, details?: { code?: string, decided?: Decision } }} [error]
    */
   constructor(status, error = {}) {
     super(error.message ?? (status === 0 ? "The server cannot be reached." : `The server answered ${status}.`));
     this.name = "HaftError";
     this.status = status;
-    this.code = error.code ?? (status === 0 ? "unreachable" : `http_${status}`);
+    this.code = error.details?.code ?? error.type ?? (status === 0 ? "unreachable" : `http_${status}`);
     /** Who decided what and when, where that came first. */
-    this.decided = error.decided;
+    this.decided = error.details?.decided;
   }
 }
 
@@ -286,7 +286,7 @@ export class Haft {
 async function refusal(response) {
   try {
     const body = await response.json();
-    return new HaftError(response.status, body.error ?? body);
+    return new HaftError(response.status, body.error);
   } catch {
     return new HaftError(response.status);
   }

@@ -200,6 +200,7 @@ export class CallCard {
           decision.at ? h("span", { title: exact(decision.at) }, ` · ${when(decision.at, Date.now())}`) : null, decision.note ? ` — “${decision.note}”` : ""))),
       ...call.notes.map((note) => h("p", { class: "decided" }, icon("alert"), h("span", {}, note))),
       result(call),
+      call.outcome?.directives?.next_action ? h("p", { class: "debug" }, `Next: ${call.outcome.directives.next_action}`) : null,
       artifacts(call, this.around),
       derivation(call),
       h("p", { class: "debug mono" }, call.id),
@@ -236,8 +237,7 @@ function result(call) {
   const value = ok.value === undefined ? null : pretty(ok.value);
   const shown = [...texts, ...(value !== null && value !== texts.join("\n") ? [value] : [])];
   return section(call.outcome.provenance?.trust === "untrusted" ? "Result, from outside" : "Result",
-    h("div", {}, shown.length > 0 ? shown.map((text) => h("pre", { class: "block", tabindex: "0" }, text)) : h("p", { class: "hint" }, "Nothing."),
-      call.outcome.directives?.next_action ? h("p", { class: "debug" }, `Next: ${call.outcome.directives.next_action}`) : null));
+    h("div", {}, shown.length > 0 ? shown.map((text) => h("pre", { class: "block", tabindex: "0" }, text)) : h("p", { class: "hint" }, "Nothing.")));
 }
 
 /** @param {Call} call @param {Surroundings} around */

@@ -261,7 +261,7 @@ export class WaitingElement extends HTMLElement {
     const kind = decision.decision;
     const isNo = kind === undefined || ["deny", "expired", "give_up", "client_gone"].includes(kind);
     const said = kind ? DECISIONS[kind] ?? kind : "no longer waiting";
-    const by = decision.by ? ` by ${decision.mine ? "you" : who(decision.by)}` : "";
+    const by = decision.by && decision.by.kind !== "system" ? ` by ${decision.mine ? "you" : who(decision.by)}` : "";
     const at = decision.at ? h("span", { class: "aside", title: exact(decision.at) }, ` · ${when(decision.at, Date.now())}`) : null;
     const text = decision.stale ? `Too late: this was already ${said}${by}` : `${said.charAt(0).toUpperCase()}${said.slice(1)}${by}`;
     return h("div", { class: `over ${isNo ? "bad" : "good"}`, tabindex: "-1", role: "status", part: "over" },
