@@ -67,7 +67,7 @@ impl ProviderModel {
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelAnswer, Failure> {
-        let ModelRequest { session, log, turn, attempt, advertised, stop, .. } = request;
+        let ModelRequest { session, log, turn, attempt, open, advertised, stop } = request;
         let mut transcript = Transcript::of(log.events().await?);
         transcript.retain(turn, |name| match advertised.find(name) {
             Ok(tool) => tool.spec().retention,
@@ -75,7 +75,8 @@ impl ProviderModel {
         });
         transcript.fit(self.config.budget);
         let api = self.provider.api();
-        let offer = Offer::new(api, &advertised, &self.config.provider_tools);
+        let toolset = &open.config.toolset;
+        let offer = Offer::new(api, &advertised, toolset, &self.config.provider_tools);
         let body = request::body(&self.config, &transcript, &offer);
         let span = spans::chat(api.vendor(), &self.config.model, session);
         let answered = self.provider.ask(&body, &stop).instrument(span.clone()).await;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use haft_core::ToolName;
+use haft_core::session::Toolset;
 use haft_core::tool::Executor;
 use haft_runtime::registry::{Advertised, Registered};
 use haft_wire::Extension;
@@ -44,6 +45,7 @@ impl Offer {
     pub(crate) fn new(
         api: Api,
         advertised: &Advertised,
+        toolset: &Toolset,
         provider_tools: &BTreeMap<ToolName, Value>,
     ) -> Self {
         let mut offer = Self::default();
@@ -54,7 +56,7 @@ impl Offer {
                 }
                 continue;
             }
-            offer.add(api, tool);
+            offer.add(api, tool, toolset);
         }
         offer
     }
@@ -65,14 +67,18 @@ impl Offer {
         self.definitions.push(body.clone());
     }
 
-    fn add(&mut self, api: Api, tool: &Registered) {
-        let body = match api.dialect().project_definition(tool.spec(), Extension::Omit) {
+    fn add(&mut self, api: Api, tool: &Registered, toolset: &Toolset) {
+        let mut body = match api.dialect().project_definition(tool.spec(), Extension::Omit) {
             Ok(body) => body,
             Err(error) => {
                 tracing::warn!(tool = %tool.name(), %error, "a tool cannot be offered");
                 return;
             }
         };
+        let called = toolset.called(tool.name().as_str());
+        if called != tool.name().as_str() {
+            call_it(&mut body, called);
+        }
         let inner = body.get("function").unwrap_or(&body);
         let wire =
             inner.get("name").and_then(Value::as_str).unwrap_or_else(|| tool.name().as_str());
@@ -80,6 +86,17 @@ impl Offer {
         self.names.add(tool.name(), wire);
         self.ours.push((wire.to_owned(), schema.cloned().unwrap_or_else(|| json!({}))));
         self.definitions.push(body);
+    }
+}
+
+/// Puts what the session calls a tool in the place of its name.
+fn call_it(body: &mut Value, called: &str) {
+    let inner = match body.get("function") {
+        Some(_) => body.get_mut("function"),
+        None => Some(body),
+    };
+    if let Some(inner) = inner.and_then(Value::as_object_mut) {
+        inner.insert("name".to_owned(), called.into());
     }
 }
 

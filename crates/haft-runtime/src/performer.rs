@@ -18,7 +18,7 @@ pub trait Performer: Send + Sync + 'static {
     /// Returns how a call's tool has changed since the call was admitted, if it has. Asked about
     /// every open call when its session is revived, before anything of it goes on; hands whose
     /// tools never change need not say so.
-    fn tool_change(&self, _call: &Call) -> Option<ToolChange> {
+    fn tool_change(&self, _open: &Open, _call: &Call) -> Option<ToolChange> {
         None
     }
 }

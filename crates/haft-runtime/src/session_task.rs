@@ -169,10 +169,10 @@ impl<P: Performer> SessionTask<P> {
     }
 
     fn changed_tools(&self) -> Vec<ToolChanged> {
-        let calls = self.state.as_open().into_iter().flat_map(|open| open.calls());
-        let open = calls.filter(|call| call.phase.is_open());
-        let changed = open.filter_map(|call| {
-            let change = self.shared.performer.tool_change(call)?;
+        let Some(open) = self.state.as_open() else { return Vec::new() };
+        let calls = open.calls().filter(|call| call.phase.is_open());
+        let changed = calls.filter_map(|call| {
+            let change = self.shared.performer.tool_change(open, call)?;
             Some(ToolChanged { call: call.id, change })
         });
         changed.collect()

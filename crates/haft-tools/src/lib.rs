@@ -7,10 +7,13 @@ mod catalogue;
 mod hands;
 mod preflight;
 mod tools;
+mod toolset;
 
 pub use catalogue::catalogue;
 pub use hands::{Classifier, Hands, HandsSettings, Workspace};
 pub use preflight::{Alternative, read_only_alternative};
+
+pub use toolset::{AgentTool, install_agent_toolset};
 
 use haft_runtime::HaftBuilder;
 

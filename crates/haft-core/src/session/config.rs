@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::toolset::{Agent, Toolset};
 use crate::permission::{Exposure, Level, Profile};
 use crate::time::Millis;
 
@@ -21,6 +22,12 @@ pub struct Config {
     /// Which tools it may use.
     #[serde(skip_serializing_if = "is_default")]
     pub exposure: Exposure,
+    /// The agent that it runs, when it runs one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub agent: Option<Agent>,
+    /// The tools as it knows them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub toolset: Toolset,
     /// What is done with a message that arrives while the session is busy.
     #[serde(skip_serializing_if = "is_default")]
     pub on_message: MessageRule,
@@ -43,6 +50,8 @@ impl Default for Config {
             level: Level::default(),
             profile: Profile::default(),
             exposure: Exposure::default(),
+            agent: None,
+            toolset: Toolset::default(),
             on_message: MessageRule::default(),
             limits: Limits::default(),
             settle_ttl: Millis::from_secs(7 * 24 * 3600),

@@ -17,6 +17,7 @@ mod refusal;
 mod resolution;
 mod state;
 mod suspension;
+mod toolset;
 
 pub use admission::{Basis, Permit, RejectReason, Rejection};
 pub use config::{Config, Driver, Limits, MessageRule};
@@ -36,3 +37,4 @@ pub use refusal::{Refusal, Stale};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};
+pub use toolset::{Agent, Environment, Network, Toolset};

@@ -1,10 +1,11 @@
 //! Making calls and waiting for what becomes of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::permission::Exposure;
 use haft_core::session::{
-    CallsProposed, Event, Input, Phase, Preview, Refusal, State, SuspendReason, SuspensionKind,
+    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, State, SuspendReason,
+    SuspensionKind,
 };
 use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};
 use serde_json::{Map, Value};
@@ -99,8 +100,8 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<(), CallError> {
-        let (opened_by, exposure) = self.asker(session).await?;
-        let asker = Asker { session, opened_by: &opened_by, exposure: &exposure };
+        let (opened_by, config) = self.asker(session).await?;
+        let asker = Asker { session, opened_by: &opened_by, config: &config };
         let asked = Asked {
             provider_id: ProviderCallId::from(call),
             name: tool.to_owned(),
@@ -261,11 +262,14 @@ impl Haft {
     }
 
     /// Returns on whose behalf a session asks, and for what it may.
-    pub(super) async fn asker(&self, session: SessionId) -> Result<(Actor, Exposure), CallError> {
+    pub(super) async fn asker(
+        &self,
+        session: SessionId,
+    ) -> Result<(Actor, Arc<Config>), CallError> {
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
         match loaded.state {
-            State::Open(open) => Ok((open.opened_by, open.config.exposure.clone())),
+            State::Open(open) => Ok((open.opened_by, open.config)),
             State::Unopened => Err(InputError::Refused(Refusal::NotOpen).into()),
             State::Ended { .. } => Err(InputError::Refused(Refusal::Ended).into()),
         }

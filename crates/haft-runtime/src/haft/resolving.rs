@@ -123,7 +123,7 @@ impl Haft {
         let round = round.or(seen);
         let (resolution, policy) = match known {
             Some((open, waiting)) => {
-                let registered = self.registered(waiting)?;
+                let registered = self.registered(open, waiting)?;
                 let resolution = self.checked(open, waiting, &registered, &by, response).await?;
                 let wish = Wish {
                     session,
@@ -141,9 +141,9 @@ impl Haft {
         Ok(self.driver.resolve(session, resolved).await?)
     }
 
-    fn registered(&self, call: &Call) -> Result<Arc<Registered>, ResolveError> {
+    fn registered(&self, open: &Open, call: &Call) -> Result<Arc<Registered>, ResolveError> {
         let tool = &call.contract.tool;
-        let found = self.registry().get(tool.as_str());
+        let found = self.toolbox.tool(&open.config.toolset, tool.as_str());
         found.ok_or_else(|| ResolveError::ToolGone { tool: tool.clone() })
     }
 

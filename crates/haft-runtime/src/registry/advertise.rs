@@ -110,6 +110,11 @@ impl Advertised {
         (narrowed, Some(narrowing))
     }
 
+    /// Adds tools that the session has of its own, whatever its exposure says of the node's.
+    pub(crate) fn with(&self, own: &[Arc<Registered>]) -> Self {
+        Self::of(self.tools.iter().chain(own).cloned().collect())
+    }
+
     /// Adds tools after those that are offered already, so that what stands before them does not
     /// move; only what `exposure` permits and models are offered at all is added.
     #[must_use]

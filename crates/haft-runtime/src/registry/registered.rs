@@ -61,6 +61,11 @@ impl Registered {
         Ok(Self { spec, input, output, code, ordinal })
     }
 
+    /// Takes a tool that stands in no registry, and is run elsewhere.
+    pub(crate) fn declared(definition: Definition) -> Result<Self, RegisterError> {
+        Self::new(definition, None, 0)
+    }
+
     /// Returns the canonical name.
     pub fn name(&self) -> &ToolName {
         &self.spec.name

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use haft_core::permission::{Exposure, Question, Report, Source, SourceReport, Verdict};
+use haft_core::permission::{Question, Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    Check, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, PolicyFacts, Proposal,
+    Check, Config, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, PolicyFacts, Proposal,
     SoundCall,
 };
 use haft_core::tool::Executor;
@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::Toolbox;
+use super::own_tools;
 use super::policy::{self, Wish};
 use crate::fresh::fresh_bits;
 use crate::live::Step;
@@ -49,7 +50,7 @@ pub(crate) enum Given<'a> {
 pub(crate) struct Asker<'a> {
     pub(crate) session: SessionId,
     pub(crate) opened_by: &'a Actor,
-    pub(crate) exposure: &'a Exposure,
+    pub(crate) config: &'a Config,
 }
 
 /// A tool, and arguments that fit it.
@@ -64,8 +65,8 @@ impl Toolbox {
     }
 
     async fn check(&self, asker: Asker<'_>, id: CallId, name: &str, given: Given<'_>) -> Check {
-        let Some(registered) = self.registry.get(name) else {
-            return self.registry.advertise(asker.exposure).unknown(name).into();
+        let Some(registered) = self.tool(&asker.config.toolset, name) else {
+            return self.offered(asker.config).unknown(name).into();
         };
         self.live.step(asker.session, id, Step::NameKnown);
         let arguments = match admitted(&registered, given) {
@@ -90,6 +91,7 @@ impl Toolbox {
         let Asker { session, opened_by, .. } = asker;
         let policy =
             self.policy_facts(Wish { session, opened_by, spec, arguments: &arguments }).await;
+        let policy = own_tools::heard(&asker.config.toolset, &spec.name, policy);
         let policy = self.with_doubt_of_references(policy, &arguments);
         let contract = Arc::clone(spec.contract());
         Check::Sound(SoundCall { contract, arguments, policy, grants: Vec::new() })
@@ -102,8 +104,8 @@ impl Toolbox {
         name: &ToolName,
         arguments: Map<String, Value>,
     ) -> Result<Meant, Box<Check>> {
-        let Some(registered) = self.registry.get(name.as_str()) else {
-            let unknown = self.registry.advertise(asker.exposure).unknown(name.as_str());
+        let Some(registered) = self.tool(&asker.config.toolset, name.as_str()) else {
+            let unknown = self.offered(asker.config).unknown(name.as_str());
             return Err(Box::new(unknown.into()));
         };
         let arguments = admitted(&registered, Given::Object(arguments))
@@ -159,7 +161,8 @@ impl Toolbox {
                 Ok(answer) => answer,
                 Err(failure) => return failed(failure),
             };
-        let asker = Asker { session, opened_by: &open.opened_by, exposure: &open.config.exposure };
+        let toolset = &open.config.toolset;
+        let asker = Asker { session, opened_by: &open.opened_by, config: &open.config };
         let mut calls = Vec::with_capacity(asked.len());
         for call in asked {
             let Ok(bits) = fresh_bits(self.clock.now()) else {
@@ -167,7 +170,8 @@ impl Toolbox {
                 return failed(Failure::new(ErrorClass::Internal, message));
             };
             let arguments = Given::Text(&call.arguments);
-            let asked = Asked { provider_id: call.provider_id, name: call.name, arguments };
+            let name = toolset.meant(&call.name).to_owned();
+            let asked = Asked { provider_id: call.provider_id, name, arguments };
             calls.push(self.propose(asker, CallId::from_bits(bits), asked).await);
         }
         let advertised = Arc::clone(advertised.names());
@@ -182,9 +186,14 @@ impl Toolbox {
         })
     }
 
+    /// Returns what a session may be offered.
+    fn offered(&self, config: &Config) -> Advertised {
+        self.with_own(self.registry.advertise(&config.exposure), &config.toolset)
+    }
+
     /// Returns what a turn is offered, and why it is less than it might be.
     async fn offer(&self, session: SessionId, open: &Open) -> (Advertised, Vec<Narrowed>) {
-        let offered = self.registry.advertise(&open.config.exposure);
+        let offered = self.offered(&open.config);
         let mut withheld = BTreeSet::new();
         for tool in offered.tools().iter() {
             if tool.spec().executor == Executor::Provider && !self.may_offer(open, tool).await {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use haft_core::session::{Call, Fit, ToolChange};
+use haft_core::session::{Call, Fit, Open, ToolChange};
 use haft_core::tool::Contract;
 use serde_json::Value;
 
@@ -13,8 +13,9 @@ use crate::schema::find_references;
 
 impl Toolbox {
     /// Returns how a call's tool has changed since the call was admitted, if it has.
-    pub(super) fn change(&self, call: &Call) -> Option<ToolChange> {
-        let Some(registered) = self.registry.get(call.contract.tool.as_str()) else {
+    pub(super) fn change(&self, open: &Open, call: &Call) -> Option<ToolChange> {
+        let toolset = &open.config.toolset;
+        let Some(registered) = self.tool(toolset, call.contract.tool.as_str()) else {
             return Some(ToolChange::Gone);
         };
         let contract = registered.spec().contract();

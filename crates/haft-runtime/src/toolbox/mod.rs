@@ -13,6 +13,7 @@ mod direct;
 mod drift;
 mod execution;
 mod middleware;
+mod own_tools;
 mod policy;
 mod redaction;
 mod references;
@@ -21,7 +22,9 @@ mod sealing;
 use std::fmt;
 use std::sync::Arc;
 
-use haft_core::session::{AttemptEnded, Call, Input, Previewed, Returned, ToolChange, Verified};
+use haft_core::session::{
+    AttemptEnded, Call, Input, Open, Previewed, Returned, ToolChange, Verified,
+};
 use haft_core::tool::Redaction;
 use haft_core::{Arguments, SessionId, Timestamp};
 use haft_store::Store;
@@ -37,6 +40,7 @@ use crate::tool::{Scope, Services, Surroundings, ToolArguments, ToolContext, Too
 pub(crate) use admission::{Asked, Asker, Given};
 pub(crate) use execution::Run;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
+use own_tools::OwnTools;
 pub use policy::{Opinion, Policy, Wish};
 pub(crate) use redaction::Redactor;
 pub use sealing::SealingKey;
@@ -61,6 +65,7 @@ pub(crate) struct Parts {
 /// The registered tools of a node, with what stands around their calls.
 pub struct Toolbox {
     registry: Registry,
+    own_tools: OwnTools,
     surroundings: Arc<Surroundings>,
     sealer: Sealer,
     clock: Clock,
@@ -88,6 +93,7 @@ impl Toolbox {
         };
         Self {
             registry,
+            own_tools: OwnTools::default(),
             surroundings: Arc::new(surroundings),
             sealer,
             clock,
@@ -153,8 +159,8 @@ impl Toolbox {
 }
 
 impl Performer for Toolbox {
-    fn tool_change(&self, call: &Call) -> Option<ToolChange> {
-        self.change(call)
+    fn tool_change(&self, open: &Open, call: &Call) -> Option<ToolChange> {
+        self.change(open, call)
     }
 
     async fn perform(&self, job: Job) -> Input {

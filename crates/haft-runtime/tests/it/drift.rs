@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::node::{Hands, World, ann, approve, charge, proposal, tenant, tool};
 use haft_core::session::{
-    Call, CallsProposed, Config, Driver as DrivenBy, Event, Fit, Input, PolicyFacts, Resolved,
-    SuspendReason, ToolChange,
+    Call, CallsProposed, Config, Driver as DrivenBy, Event, Fit, Input, Open, PolicyFacts,
+    Resolved, SuspendReason, ToolChange,
 };
 use haft_core::tool::{Gate, Schema, ToolSpec};
 use haft_core::{CallId, CallResult, ErrorClass, ResolutionId, SessionId};
@@ -24,7 +24,7 @@ impl Performer for Registry {
         self.hands.perform(job).await
     }
 
-    fn tool_change(&self, call: &Call) -> Option<ToolChange> {
+    fn tool_change(&self, _open: &Open, call: &Call) -> Option<ToolChange> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name == call.contract.tool) else {
             return Some(ToolChange::Gone);
         };

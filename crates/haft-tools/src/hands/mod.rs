@@ -11,7 +11,7 @@ pub(crate) use hand::{Hand, fresh_id};
 pub(crate) use live::{Live, OpenShell, Settled};
 
 use haft_core::SessionId;
-use haft_runtime::{ToolContext, ToolError};
+use haft_runtime::{ToolContext, ToolError, ToolFuture};
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::Mounts;
 use haft_sandbox::policy::{Network, Policy, Requirement};
@@ -83,7 +83,8 @@ impl HandsSettings {
     }
 }
 
-type FindWorkspace = dyn Fn(SessionId) -> Result<Workspace, String> + Send + Sync;
+type FindWorkspace = dyn Fn(SessionId) -> Finding + Send + Sync;
+type Finding = ToolFuture<'static, Result<Workspace, String>>;
 
 /// The hands of every session of a node.
 #[derive(Clone)]
@@ -106,8 +107,20 @@ impl Hands {
         settings: HandsSettings,
         find: impl Fn(SessionId) -> Result<Workspace, String> + Send + Sync + 'static,
     ) -> Self {
-        let sessions = Mutex::new(HashMap::new());
-        Self(Arc::new(Inner { settings, find: Box::new(find), sessions }))
+        Self::finding(settings, move |session| std::future::ready(find(session)))
+    }
+
+    /// Hands that look for the workspace of a session when it first needs one, and may have to
+    /// wait for it.
+    pub fn finding<F>(
+        settings: HandsSettings,
+        find: impl Fn(SessionId) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Workspace, String>> + Send + 'static,
+    {
+        let find: Box<FindWorkspace> = Box::new(move |session| Box::pin(find(session)));
+        Self(Arc::new(Inner { settings, find, sessions: Mutex::new(HashMap::new()) }))
     }
 
     /// Lets go of what belongs to a session: its shell ends with all that runs in it.
@@ -133,19 +146,19 @@ impl Hands {
 
     /// The hand of a call's own session, as the session left it.
     pub(crate) async fn of(context: &ToolContext) -> Result<Arc<Hand>, ToolError> {
-        let hand = context.service::<Self>()?.of_session(context.session())?;
+        let hand = context.service::<Self>()?.of_session(context.session()).await?;
         hand.recall(context).await?;
         Ok(hand)
     }
 
     /// The hand of a session.
-    pub(crate) fn of_session(&self, session: SessionId) -> Result<Arc<Hand>, ToolError> {
+    pub(crate) async fn of_session(&self, session: SessionId) -> Result<Arc<Hand>, ToolError> {
         self.close_idle();
         if let Some(held) = self.sessions().get_mut(&session) {
             held.used = Instant::now();
             return Ok(Arc::clone(&held.hand));
         }
-        let workspace = (self.0.find)(session).map_err(|why| {
+        let workspace = (self.0.find)(session).await.map_err(|why| {
             ToolError::new(format!(
                 "this session has no workspace: {why}; ask the operator for one"
             ))

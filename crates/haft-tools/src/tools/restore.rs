@@ -32,7 +32,7 @@ pub(super) async fn restore(
     context: ToolContext,
 ) -> Result<Returned, ToolError> {
     let wanted: Wanted = taken(arguments)?;
-    let hand = context.service::<Hands>()?.of_session(wanted.session_id)?;
+    let hand = context.service::<Hands>()?.of_session(wanted.session_id).await?;
     let path = hand.path(&wanted.path).map_err(refused(Action::WriteText))?;
     let former = wanted.former(&context, &path).await?;
     context.require_going()?;

@@ -1,0 +1,1 @@
+//! Haft over HTTP.
