@@ -430,7 +430,7 @@ export class Following {
     this.runner = new ToolRunner(haft, session, options.tools ?? {});
     const names = Object.keys(options.tools ?? {});
     const query = names.length > 0 ? `?client_tools=${encodeURIComponent(names.join(","))}` : "";
-    this.stream = new Stream(haft, () => `/sessions/${session}/stream${query}`, {
+    this.stream = new Stream(haft, () => `/sessions/${session}/events/stream${query}`, {
       lastId: () => String(this.seq),
       onMessage: (message) => this.hear(message),
       onPause: () => this.tell(),

@@ -11,7 +11,8 @@
 /**
  * @typedef {object} Call
  * @property {string} id
- * @property {string} tool
+ * @property {string} tool The canonical name.
+ * @property {string} called What the session calls it.
  * @property {string} executor
  * @property {any} contract
  * @property {Record<string, unknown>} arguments What runs, or would: an approver's edit replaces what was proposed.
@@ -92,6 +93,12 @@ export class SessionModel {
   /** The calls that wait for someone (document 004's `pending`). */
   waiting() {
     return [...this.calls.values()].filter((call) => call.state === "waiting");
+  }
+
+  /** What the session calls a tool. @param {string} tool @returns {string} */
+  called(tool) {
+    const names = Object.entries(this.config?.toolset?.names ?? {});
+    return names.find(([, canonical]) => canonical === tool)?.[0] ?? tool;
   }
 
   /** @param {Entry} entry */
@@ -186,11 +193,11 @@ const HANDLERS = {
     if (why === "terminal") model.note(at, "A tool ended the run");
   },
   "call.proposed": (model, event, at) => {
-    const call = { ...blank(event.call, event.contract.tool, at), executor: event.contract.executor, contract: event.contract,
+    const call = { ...blank(event.call, event.contract.tool, at), called: model.called(event.contract.tool), executor: event.contract.executor, contract: event.contract,
       arguments: event.arguments.record, derivation: event.derivation, turn: model.turn };
     model.calls.set(event.call, call);
     model.add({ key: event.call, kind: "call", at, call });
-    model.begin(event.call, "call", event.contract.tool, at, { item: event.call });
+    model.begin(event.call, "call", call.called, at, { item: event.call });
   },
   "call.rejected": (model, event, at) => {
     const known = model.calls.get(event.call);
@@ -264,7 +271,7 @@ const HANDLERS = {
   }),
   "grant.added": (model, event, at) => {
     model.grants.set(event.grant.id, event.grant);
-    model.note(at, `${event.grant.by.id} gave a standing permission for ${event.grant.tool}`);
+    model.note(at, `${event.grant.by.id} gave a standing permission for ${model.called(event.grant.tool)}`);
   },
   "grant.revoked": (model, event, at) => {
     model.grants.delete(event.grant);
@@ -280,7 +287,7 @@ function update(model, id, change) {
 
 /** @param {string} id @param {string} tool @param {number} at @returns {Call} */
 function blank(id, tool, at) {
-  return { id, tool, executor: "server", contract: null, arguments: {}, proposedArguments: null, derivation: null, state: "proposed", wait: null,
+  return { id, tool, called: tool, executor: "server", contract: null, arguments: {}, proposedArguments: null, derivation: null, state: "proposed", wait: null,
     decisions: [], outcome: null, rejection: null, attempt: 0, notes: [], progress: null, changes: null, barred: null, turn: 0, permit: null, proposedAt: at };
 }
 

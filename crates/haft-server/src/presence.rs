@@ -73,10 +73,10 @@ impl Presence {
         since + grace <= now
     }
 
-    /// Forgets who left before `moment`.
-    fn forget(&self, moment: Timestamp) {
+    /// Forgets who left longer ago than anyone is waited for.
+    fn forget(&self, now: Timestamp, grace: Millis) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|_, seen| seen.n_here > 0 || seen.left_at.is_some_and(|at| at > moment));
+        seen.retain(|_, seen| seen.n_here > 0 || seen.left_at.is_some_and(|at| at + grace > now));
     }
 }
 
@@ -124,6 +124,6 @@ async fn look(app: &App, grace: Millis) -> Result<(), Error> {
             tracing::debug!(%error, "a call without a client was not ended");
         }
     }
-    app.presence().forget(Timestamp::from_ms(now.as_ms().saturating_sub(2 * grace.0)));
+    app.presence().forget(now, grace);
     Ok(())
 }

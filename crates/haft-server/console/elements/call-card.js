@@ -69,7 +69,7 @@ export function pendingOf(call, around) {
   const last = call.decisions.at(-1);
   const isOver = call.state !== "waiting";
   return {
-    session: around.session, call: call.id, tool: call.tool, arguments: call.arguments, ...call.wait,
+    session: around.session, call: call.id, tool: call.called, arguments: call.arguments, ...call.wait,
     title: tool?.title, detail: tool?.detail, consequence: tool?.consequence, mode: call.contract?.mode ?? null, reach: call.contract?.reach ?? [],
     reversal: call.contract?.reversal, input_schema: tool?.input_schema, answer_schema: tool?.output_schema, derivation: call.derivation ?? undefined,
     changes: call.changes ?? undefined, barred: call.barred ?? undefined, may_grant: call.contract?.gate !== "ask_always",
@@ -125,7 +125,7 @@ export class CallCard {
     } },
       h("summary", {},
         h("span", { class: `state ${state?.tone} ${call.state === "running" ? "running" : ""}` }, icon(STATE_ICONS[call.state] ?? "clock")),
-        h("span", { class: "what" }, tool?.title ?? call.tool),
+        h("span", { class: "what" }, tool?.title ?? call.called),
         h("span", { class: "gist mono" }, gist(call)),
         h("span", { class: "aside" }, state?.text === "Done" ? elapsed : [state?.text, elapsed].filter(Boolean).join(" · "))));
     const inside = h("div", { class: "inside" });
@@ -278,5 +278,5 @@ function renderProgress(progress) {
 /** @param {Call} call */
 function affordance(call) {
   const state = call.outcome?.result.err ? "failed" : call.outcome ? "done" : "working";
-  return h("p", { class: "affordance", part: "provider" }, icon("globe"), h("span", {}, `The model’s provider ran `, h("span", { class: "mono" }, call.tool), `, ${state}`));
+  return h("p", { class: "affordance", part: "provider" }, icon("globe"), h("span", {}, `The model’s provider ran `, h("span", { class: "mono" }, call.called), `, ${state}`));
 }

@@ -25,15 +25,16 @@ export async function permissionsView(app) {
   app.onLeave(() => {
     document.adoptedStyleSheets = document.adoptedStyleSheets.filter((known) => known !== style);
   });
-  const [{ data: sessions }, { data: rules }] = await Promise.all([app.haft.sessions(), app.haft.get("/rules")]);
+  const { data: sessions } = await app.haft.sessions();
   const chosen = sessions.find((session) => session.id === app.path[0]) ?? sessions[0];
   const body = h("div", { class: "page" });
   fill(app.main, body);
   const pick = h("select", { class: "input", id: "of-session", onchange: () => void (location.hash = `#/permissions/${pick.value}`) },
     sessions.map((session) => h("option", { value: session.id, ".selected": session === chosen }, brief(session.title ?? session.id, 70))));
   const model = chosen ? await fold(app, chosen.id) : null;
-  fill(body, h("div", { class: "top" }, h("h1", {}, "Permissions")), ruleTable(rules),
-    chosen && model ? [h("div", { class: "field" }, h("label", { for: "of-session" }, "Session"), pick), grantTable(app, chosen.id, model), decisions(app, chosen.id, model)] : null);
+  fill(body, h("div", { class: "top" }, h("h1", {}, "Permissions")),
+    chosen && model ? [h("div", { class: "field" }, h("label", { for: "of-session" }, "Session"), pick), policyTable(model), grantTable(app, chosen.id, model), decisions(app, chosen.id, model)]
+      : h("div", { class: "panel void" }, icon("shield"), h("strong", {}, "No session yet"), h("p", {}, "What a session may do, and why, is shown here.")));
 }
 
 /** @param {App} app @param {string} session */
@@ -47,12 +48,13 @@ async function fold(app, session) {
   }
 }
 
-/** @param {any[]} rules */
-function ruleTable(rules) {
-  return h("div", { class: "panel" }, h("div", { class: "title" }, h("h2", {}, "Rules")),
-    rules.length === 0 ? h("p", { class: "pad hint" }, "No rule file is loaded: tools, levels and standing permissions decide alone. A denial can never be lowered by any of them.")
-      : h("div", { class: "scroll-x" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ["Rule", "Says", "When"].map((title) => h("th", { scope: "col" }, title)))),
-        h("tbody", {}, rules.map((rule) => h("tr", {}, h("td", {}, rule.name), h("td", {}, h("span", { class: `badge ${TONES[rule.verdict] ?? ""}` }, rule.verdict)), h("td", { class: "mono" }, brief(rule.when, 200))))))));
+/** What the session's agent says about its tools. @param {SessionModel} model */
+function policyTable(model) {
+  const verdicts = Object.entries(model.config?.toolset?.verdicts ?? {});
+  return h("div", { class: "panel" }, h("div", { class: "title" }, h("h2", {}, "The agent’s policy"), h("span", { class: "spring" }), h("span", { class: "badge" }, `level: ${model.config?.level ?? "cautious"}`)),
+    verdicts.length === 0 ? h("p", { class: "pad hint" }, "It says nothing beside what the tools declare. A denial can never be lowered by a level or a standing permission.")
+      : h("div", { class: "scroll-x" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ["Tool", "Says"].map((title) => h("th", { scope: "col" }, title)))),
+        h("tbody", {}, verdicts.map(([tool, verdict]) => h("tr", {}, h("td", { class: "mono" }, model.called(tool)), h("td", {}, h("span", { class: `badge ${TONES[String(verdict)] ?? ""}` }, String(verdict)))))))));
 }
 
 /** @param {App} app @param {string} session @param {SessionModel} model */
@@ -65,7 +67,7 @@ function grantTable(app, session, model) {
   return h("div", { class: "panel" }, h("div", { class: "title" }, h("h2", {}, "Standing permissions")),
     grants.length === 0 ? h("p", { class: "pad hint" }, "None in this session.") : h("div", { class: "scroll-x" }, h("table", { class: "data" },
       h("thead", {}, h("tr", {}, ["Tool", "When", "Given", "Ends", ""].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, grants.map((grant) => h("tr", {}, h("td", { class: "mono" }, grant.tool),
+      h("tbody", {}, grants.map((grant) => h("tr", {}, h("td", { class: "mono" }, model.called(grant.tool)),
         h("td", {}, [...(grant.when ?? []).map(saidCondition), grant.uses_left ? `${grant.uses_left} times` : null, grant.budget ? `sum of ${grant.budget.field.slice(1)} up to ${grant.budget.left}` : null].filter(Boolean).join(", ") || "any arguments"),
         h("td", {}, `${who(grant.by)}, ${when(grant.at, Date.now())}`), h("td", {}, grant.expires_at ? `in ${left(grant.expires_at - Date.now())}` : "with the session"),
         h("td", {}, h("button", { type: "button", class: "button small", onclick: () => void revoke(grant).catch(app.failed) }, "Revoke"))))))));
@@ -84,7 +86,7 @@ function decision(app, session, call) {
   const slot = h("div");
   const canGrant = call.contract && call.contract.gate !== "ask_always" && call.executor === "server";
   const propose = canGrant ? h("button", { type: "button", class: "button small", onclick: () => fill(slot, proposal(app, session, call)) }, icon("plus"), "Propose a standing permission") : null;
-  return h("li", {}, h("details", {}, h("summary", { class: "line" }, h("span", { class: `badge ${TONES[verdict]}` }, verdict), h("code", {}, call.tool),
+  return h("li", {}, h("details", {}, h("summary", { class: "line" }, h("span", { class: `badge ${TONES[verdict]}` }, verdict), h("code", {}, call.called),
     h("span", { class: "grow aside" }, brief(call.arguments, 100)), h("span", { class: "aside", title: exact(call.proposedAt) }, when(call.proposedAt, Date.now()))),
     h("div", { class: "pad" }, h("table", { class: "data" }, h("thead", { class: "visually-hidden" }, h("tr", {}, ["Says", "Source", "Reason"].map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, (call.derivation?.findings ?? []).map((finding) => h("tr", {}, h("td", {}, h("span", { class: `badge ${TONES[finding.verdict]}` }, finding.verdict)), h("td", {}, sourceName(finding.source)), h("td", {}, finding.reason))))),

@@ -26,7 +26,8 @@ class SessionPage {
     this.app = app;
     this.session = session;
     this.timeline = /** @type {HaftTimeline} */ (document.createElement("haft-timeline"));
-    this.timeline.tools = [...tools].map(([name, tool]) => [name, { ...tool, title: tool.title ?? undefined }]);
+    const known = [...tools.values(), ...session.tools];
+    this.timeline.tools = known.map((tool) => [tool.name, { ...tool, title: tool.title ?? undefined, detail: tool.detail ?? undefined }]);
     this.timeline.clientTools = demoClientTools();
     this.state = h("span", { class: "badge" });
     this.title = h("h1", {}, session.title ? brief(session.title, 80) : "Session");
@@ -145,7 +146,7 @@ class SessionPage {
   grant(grant) {
     const bounds = [...(grant.when ?? []).map(saidCondition), grant.uses_left === undefined ? null : `${grant.uses_left} uses given`,
       grant.expires_at ? `ends in ${left(grant.expires_at - Date.now())}` : null].filter(Boolean).join(", ");
-    return h("li", {}, h("div", { class: "line" }, h("span", { class: "grow", title: bounds }, h("code", {}, grant.tool), ` ${bounds || "any arguments"}`),
+    return h("li", {}, h("div", { class: "line" }, h("span", { class: "grow", title: bounds }, h("code", {}, this.timeline.model?.called(grant.tool) ?? grant.tool), ` ${bounds || "any arguments"}`),
       h("button", { type: "button", class: "button small quiet", onclick: () => void this.act(() => this.app.haft.delete(`/sessions/${this.session.id}/grants/${grant.id}`)) }, "Revoke")));
   }
 

@@ -6,7 +6,6 @@ use haft_core::permission::StandingGrant;
 use haft_core::session::{Event, GrantRevoked, Granted, Input, Phase};
 use haft_core::{Arguments, GrantId, ToolName};
 use haft_runtime::{GrantTerms, fresh_bits};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::calls::Terms;
