@@ -8,6 +8,7 @@ mod audit;
 mod bench;
 mod hands;
 mod place;
+mod serve;
 mod torture;
 
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ enum Command {
     /// Measures on this machine.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Serves Haft over HTTP.
+    Serve(serve::Args),
     /// Kills a real process again and again while it works, and counts what happened.
     Torture(torture::Args),
     /// One of two processes that approve the same call at the same moment.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),
+        Command::Serve(args) => serve::run(&args),
         Command::Torture(args) => torture::run(&args),
         Command::TortureDuel(args) => torture::duel(&args),
         Command::TortureLife(args) => torture::live(&args),

@@ -1,1 +1,30 @@
 //! Haft over HTTP.
+//!
+//! `/v1/…` is the wire format of the Managed Agents API, so that the official Anthropic SDKs work
+//! against Haft by setting a base URL and a key. What that API has no word for is below
+//! `/haft/v1/…`. The server maps and never decides: what may run is the session machine's
+//! business, and what happened is read from the session's log.
+//!
+//! - [`Server`] binds a [`haft_runtime::Haft`] to a listener; [`Models`] is the model behind all
+//!   of its sessions.
+//! - `objects` keeps named things (agents, environments …) as versions in the store; `keys` knows
+//!   who calls; `feed` turns a log into events; `routes` has a file for each resource.
+
+mod app;
+mod caller;
+mod demo;
+mod error;
+mod feed;
+mod guard;
+mod input;
+mod keys;
+mod models;
+mod objects;
+mod plan;
+mod routes;
+mod server;
+mod session;
+
+pub use keys::{FreshKey, KeyError, Keys, Scope};
+pub use models::{ModelSettings, Models};
+pub use server::{Config, Server, StartError};

@@ -1,0 +1,189 @@
+//! `haft serve`: the server, put together from arguments and environment.
+
+mod workspace;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use haft_agent::provider::{Api, ApiKey, ProviderConfig};
+use haft_core::Millis;
+use haft_runtime::{Haft, SealingKey};
+use haft_sandbox::launcher::Launcher;
+use haft_server::{Config, ModelSettings, Models, Server};
+use haft_tools::{Hands, HandsSettings};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::Verdict;
+use crate::place::Place;
+
+/// How long what runs may go on after the server was asked to stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to listen.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7800")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    place: Place,
+    /// How long a call waits for someone, unless its tool says: `300s`, `15m`, `2h`, `7d`.
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = duration)]
+    suspend_ttl: Millis,
+    /// A further name under which the server is called, such as that of a reverse proxy.
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// The admin key; without it one is made and shown at the first start.
+    #[arg(long, env = "HAFT_API_KEY", hide = true, hide_env_values = true)]
+    api_key: Option<String>,
+    #[command(flatten)]
+    models: ModelArgs,
+}
+
+/// Where models are found, as the vendors' SDKs have it.
+#[derive(Debug, clap::Args)]
+struct ModelArgs {
+    #[arg(long, env = "OPENAI_BASE_URL", hide = true)]
+    openai_base_url: Option<String>,
+    #[arg(long, env = "OPENAI_API_KEY", hide = true, hide_env_values = true)]
+    openai_api_key: Option<String>,
+    #[arg(long, env = "ANTHROPIC_BASE_URL", hide = true)]
+    anthropic_base_url: Option<String>,
+    #[arg(long, env = "ANTHROPIC_API_KEY", hide = true, hide_env_values = true)]
+    anthropic_api_key: Option<String>,
+}
+
+impl ModelArgs {
+    fn settings(&self) -> ModelSettings {
+        let reached = |api, usual: &str, base: &Option<String>, key: &Option<String>| {
+            if base.is_none() && key.is_none() {
+                return None;
+            }
+            let mut config = ProviderConfig::new(api, base.as_deref().unwrap_or(usual));
+            config.api_key = key.as_ref().map(ApiKey::new);
+            Some(config)
+        };
+        let (openai, anthropic) = ("https://api.openai.com/v1", "https://api.anthropic.com");
+        ModelSettings {
+            openai: reached(Api::OpenAiChat, openai, &self.openai_base_url, &self.openai_api_key),
+            anthropic: reached(
+                Api::AnthropicMessages,
+                anthropic,
+                &self.anthropic_base_url,
+                &self.anthropic_api_key,
+            ),
+            ..ModelSettings::default()
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(args))?;
+    Ok(Verdict::Holds)
+}
+
+async fn serve(args: &Args) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(args.listen).await;
+    let listener = listener.with_context(|| format!("listening on {}", args.listen))?;
+    let haft = start(args).await?;
+    let config = Config {
+        admin_key: args.api_key.clone(),
+        suspend_ttl: args.suspend_ttl,
+        hosts: args.hosts.clone(),
+    };
+    let server = Server::bind(haft.clone(), listener, config).await?;
+    let (mut terminated, mut interrupted) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    announce(args, &server);
+    let stop = async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+        eprintln!("stopping: what runs may end within {} s", PATIENCE.as_secs());
+    };
+    server.run(stop).await?;
+    haft.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+fn announce(args: &Args, server: &Server) {
+    let address = server.address();
+    eprintln!("haft {} serves", env!("CARGO_PKG_VERSION"));
+    println!("api      http://{address}/v1");
+    match &args.place.database_url {
+        Some(_) => println!("data     the PostgreSQL database of --database-url"),
+        None => println!("data     {}", args.place.data.display()),
+    }
+    if let Some(key) = server.first_key() {
+        println!("key      {}  (shown this once)", key.reveal());
+    }
+}
+
+async fn start(args: &Args) -> anyhow::Result<Haft> {
+    let data = &args.place.data;
+    fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
+    let store = args.place.open().await?;
+    let launcher = Launcher::this_program();
+    let (workspaces, sessions) = (data.join("workspaces"), store.clone());
+    let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
+        workspace::of(sessions.clone(), workspaces.clone(), session)
+    });
+    let builder = Haft::builder()
+        .sealing_key(sealing_key(&data.join("sealing-key"))?)
+        .model(Models::new(args.models.settings()));
+    let builder = haft_tools::install(builder, hands);
+    let builder = haft_tools::install_agent_toolset(builder, args.suspend_ttl);
+    Ok(builder.start(store)?)
+}
+
+/// Reads the key under which secrets are kept, or makes one that only this user can read.
+fn sealing_key(path: &Path) -> anyhow::Result<SealingKey> {
+    let at = || format!("the sealing key `{}`", path.display());
+    let mut key = [0u8; 32];
+    match fs::read(path) {
+        Ok(kept) => {
+            let kept = <[u8; 32]>::try_from(kept);
+            key = kept.map_err(|_| anyhow::anyhow!("{} is not 32 bytes long", at()))?;
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            getrandom::fill(&mut key)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .with_context(|| format!("making {}", at()))?;
+            file.write_all(&key)?;
+            file.sync_all()?;
+        }
+        Err(error) => return Err(error).with_context(|| format!("reading {}", at())),
+    }
+    Ok(SealingKey::new(key))
+}
+
+/// Reads a time such as `300s`.
+fn duration(text: &str) -> Result<Millis, String> {
+    let expected =
+        || format!("expected a time such as `300s`, `15m`, `2h` or `7d`, found {text:?}");
+    let unit = text.chars().last().ok_or_else(expected)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86400,
+        _ => return Err(expected()),
+    };
+    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
+    let total = number.and_then(|number| number.checked_mul(seconds)).ok_or_else(expected)?;
+    match total {
+        1..=31_536_000 => Ok(Millis::from_secs(total)),
+        _ => Err(expected()),
+    }
+}

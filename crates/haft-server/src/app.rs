@@ -1,0 +1,84 @@
+//! What every request is answered from.
+
+use std::sync::Arc;
+
+use haft_core::{Millis, SessionId, Timestamp};
+use haft_runtime::{Clock, Haft, fresh_bits};
+use haft_store::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::keys::Keys;
+use crate::objects::Objects;
+
+/// The state of the server; a clone shares it.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Inner>);
+
+struct Inner {
+    haft: Haft,
+    keys: Keys,
+    objects: Objects,
+    suspend_ttl: Millis,
+    hosts: Hosts,
+    shutdown: CancellationToken,
+}
+
+/// Which names the server answers to: another one is a browser that was led here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Hosts {
+    /// Whatever it is called.
+    Any,
+    /// Names of this machine for itself, and these.
+    Local(Vec<String>),
+}
+
+impl App {
+    pub(crate) fn new(haft: Haft, keys: Keys, suspend_ttl: Millis, hosts: Hosts) -> Self {
+        let objects = Objects::new(haft.store().clone());
+        let shutdown = CancellationToken::new();
+        Self(Arc::new(Inner { haft, keys, objects, suspend_ttl, hosts, shutdown }))
+    }
+
+    pub(crate) fn haft(&self) -> &Haft {
+        &self.0.haft
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.0.haft.store()
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.0.objects
+    }
+
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.0.hosts
+    }
+
+    /// How long a call waits for someone unless its tool says.
+    pub(crate) fn suspend_ttl(&self) -> Millis {
+        self.0.suspend_ttl
+    }
+
+    /// Cancelled when streams must end.
+    pub(crate) fn shutdown(&self) -> &CancellationToken {
+        &self.0.shutdown
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Clock::System.now()
+    }
+
+    /// Makes an id: ordered by time, unguessable, with a prefix that says what it names.
+    pub(crate) fn fresh_id(&self, prefix: &str) -> Result<String, Error> {
+        let bits = fresh_bits(self.now()).map_err(Error::internal)?;
+        let printed = SessionId::from_bits(bits).to_string();
+        let bare = printed.trim_start_matches(SessionId::PREFIX);
+        Ok(format!("{prefix}{bare}"))
+    }
+}

@@ -1,0 +1,51 @@
+//! Who calls: read from the request's key, before anything else of it is looked at.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use haft_core::Actor;
+use haft_store::Tenant;
+
+use crate::app::App;
+use crate::error::{Error, Kind};
+use crate::keys::{Holder, Scope};
+
+/// Whoever calls, by their key.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) actor: Actor,
+    pub(crate) tenant: Tenant,
+    scopes: Vec<Scope>,
+}
+
+impl Caller {
+    /// Refuses a caller whose key does not reach so far.
+    pub(crate) fn require(&self, scope: Scope) -> Result<(), Error> {
+        let may = |held: &Scope| *held == scope || *held == Scope::Admin;
+        if self.scopes.iter().any(may) {
+            return Ok(());
+        }
+        let message = format!("this key may not do this: it lacks the scope `{scope:?}`");
+        Err(Error::new(Kind::Permission, message.to_lowercase()))
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let refused = |message: &str| Error::new(Kind::Authentication, message);
+        let key = key(&parts.headers)
+            .ok_or_else(|| refused("no API key; send one as `x-api-key` or as a bearer token"))?;
+        let holder = app.keys().holder(key).await.map_err(Error::internal)?;
+        let holder = holder.ok_or_else(|| refused("this API key opens nothing here"))?;
+        let Holder { actor, tenant, scopes } = holder;
+        Ok(Self { actor, tenant, scopes })
+    }
+}
+
+fn key(headers: &HeaderMap) -> Option<&str> {
+    let given = headers.get("x-api-key").and_then(|value| value.to_str().ok());
+    given.or_else(|| headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer "))
+}

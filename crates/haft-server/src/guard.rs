@@ -1,0 +1,93 @@
+//! What stands around every request: its id, the names it may come for, the shape of its errors.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::{App, Hosts};
+use crate::error::{Error, Kind};
+
+/// Gives a request its id, refuses what a browser was led to send, and writes errors out.
+pub(crate) async fn answered(State(app): State<App>, request: Request, next: Next) -> Response {
+    let id = app.fresh_id("req").unwrap_or_else(|_| "req".to_owned());
+    let mut response = match expected(app.hosts(), request.headers(), request.uri()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    };
+    if let Some(error) = response.extensions_mut().remove::<Error>() {
+        let (mut parts, _) = response.into_parts();
+        let body = Json(error.body(&id)).into_response();
+        parts.headers.extend(body.headers().clone());
+        response = Response::from_parts(parts, body.into_body());
+    }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("request-id", id);
+    }
+    response
+}
+
+/// A page of another site can make a browser send requests here, but not under our name
+/// (`Host`), and not without saying whose page it is (`Origin`).
+fn expected(hosts: &Hosts, headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
+    let refused = |message: String| Err(Error::new(Kind::Permission, message));
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let host = text(HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
+    let Some(host) = host else {
+        return refused("a request must name its host".to_owned());
+    };
+    if let Hosts::Local(more) = hosts
+        && !is_local(host)
+        && !more.iter().any(|known| known == host || known == name_of(host))
+    {
+        return refused(format!("this server is not called `{host}`"));
+    }
+    match text(ORIGIN) {
+        Some(origin) if origin.split_once("://").is_none_or(|(_, rest)| rest != host) => {
+            refused(format!("pages of `{origin}` may not call this server"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The host without its port.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(host, |(name, _)| name),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+fn is_local(host: &str) -> bool {
+    ["localhost", "127.0.0.1", "::1"].contains(&name_of(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looked_at(host: &str, origin: Option<&str>) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, origin.parse().unwrap());
+        }
+        let hosts = Hosts::Local(vec!["haft.example.org".to_owned()]);
+        expected(&hosts, &headers, &Uri::from_static("/")).is_ok()
+    }
+
+    #[test]
+    fn a_page_of_another_site_cannot_call_here() {
+        assert!(looked_at("127.0.0.1:7800", None));
+        assert!(looked_at("[::1]:7800", None));
+        assert!(looked_at("localhost:7800", Some("http://localhost:7800")));
+        assert!(looked_at("haft.example.org", Some("https://haft.example.org")));
+        assert!(!looked_at("evil.example", None));
+        assert!(!looked_at("localhost.evil.example:7800", None));
+        assert!(!looked_at("localhost:7800", Some("http://evil.example")));
+        assert!(!looked_at("localhost:7800", Some("http://localhost:80")));
+        assert!(!looked_at("localhost:7800", Some("null")));
+    }
+}

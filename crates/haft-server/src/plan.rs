@@ -1,0 +1,331 @@
+//! From what a client says about an agent to how its sessions behave.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use haft_agent::ModelName;
+use haft_core::permission::{Exposure, Verdict};
+use haft_core::session::{Agent, Config, Environment, Toolset};
+use haft_core::tool::{Definition, Executor, Gate, Ownership, Schema};
+use haft_core::{Millis, ToolName};
+use haft_runtime::registry::Registry;
+use haft_tools::AgentTool;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+
+/// The tools of the toolset that need a network service, which this server has not.
+const ABSENT: [&str; 2] = ["web_fetch", "web_search"];
+
+/// What a client declares about the tools of an agent, and what is kept of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub(crate) enum ToolParam {
+    #[serde(rename = "agent_toolset_20260401")]
+    AgentToolset(AgentToolset),
+    #[serde(rename = "custom")]
+    Custom(CustomTool),
+    #[serde(rename = "mcp_toolset")]
+    McpToolset(Value),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentToolset {
+    #[serde(default)]
+    configs: Vec<ToolConfig>,
+    #[serde(default)]
+    default_config: Option<DefaultConfig>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CustomTool {
+    name: String,
+    description: String,
+    input_schema: Value,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DefaultConfig {
+    enabled: Option<bool>,
+    permission_policy: Option<Policy>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolConfig {
+    name: String,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    enabled: Option<bool>,
+    permission_policy: Option<Policy>,
+}
+
+/// What is done with calls of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Policy {
+    AlwaysAllow,
+    AlwaysAsk,
+    Auto,
+}
+
+impl AgentToolset {
+    fn default_policy(&self) -> Policy {
+        let default = self.default_config.as_ref();
+        default.and_then(|default| default.permission_policy).unwrap_or(Policy::AlwaysAllow)
+    }
+
+    fn is_enabled_by_default(&self) -> bool {
+        self.default_config.as_ref().and_then(|default| default.enabled).unwrap_or(true)
+    }
+
+    /// Fills in what was left out, and refuses what is not there.
+    fn settled(&self) -> Result<Self, Error> {
+        let mut configs = Vec::new();
+        for config in &self.configs {
+            let name = config.name.as_str();
+            let is_known = AgentTool::ALL.iter().any(|tool| tool.called() == name);
+            if !is_known && !ABSENT.contains(&name) {
+                return Err(Error::invalid(format!("tools: the toolset has no tool {name:?}")));
+            }
+            if config.kind.as_deref().is_some_and(|kind| kind != name) {
+                return Err(Error::invalid(format!("tools: `{name}`: `type` must be its name")));
+            }
+            let enabled = config.enabled.unwrap_or(is_known && self.is_enabled_by_default());
+            if enabled && !is_known {
+                return Err(Error::unsupported(&format!("the tool `{name}` of the toolset")));
+            }
+            let policy = config.permission_policy.unwrap_or_else(|| self.default_policy());
+            configs.push(ToolConfig {
+                name: name.to_owned(),
+                kind: Some(name.to_owned()),
+                enabled: Some(enabled),
+                permission_policy: Some(policy),
+            });
+        }
+        for absent in ABSENT {
+            if !configs.iter().any(|config| config.name == absent) {
+                configs.push(ToolConfig {
+                    name: absent.to_owned(),
+                    kind: Some(absent.to_owned()),
+                    enabled: Some(false),
+                    permission_policy: Some(self.default_policy()),
+                });
+            }
+        }
+        let default_config = Some(DefaultConfig {
+            enabled: Some(self.is_enabled_by_default()),
+            permission_policy: Some(self.default_policy()),
+        });
+        Ok(Self { configs, default_config })
+    }
+
+    fn config(&self, tool: AgentTool) -> (bool, Policy) {
+        let config = self.configs.iter().find(|config| config.name == tool.called());
+        let enabled = config.and_then(|config| config.enabled);
+        let policy = config.and_then(|config| config.permission_policy);
+        (
+            enabled.unwrap_or_else(|| self.is_enabled_by_default()),
+            policy.unwrap_or_else(|| self.default_policy()),
+        )
+    }
+}
+
+/// What the tools of an agent mean for its sessions.
+#[derive(Debug, Default)]
+struct Planned {
+    toolset: Toolset,
+    exposed: BTreeSet<ToolName>,
+    called: BTreeSet<String>,
+}
+
+impl Planned {
+    fn claim(&mut self, called: &str) -> Result<(), Error> {
+        match self.called.insert(called.to_owned()) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("tools: two tools are called {called:?}"))),
+        }
+    }
+
+    fn add_toolset(&mut self, given: &AgentToolset) -> Result<(), Error> {
+        for tool in AgentTool::ALL {
+            let (enabled, policy) = given.config(tool);
+            if !enabled {
+                continue;
+            }
+            self.claim(tool.called())?;
+            self.toolset.names.insert(tool.called().to_owned(), tool.name());
+            self.exposed.insert(tool.name());
+            let asks = match policy {
+                Policy::AlwaysAllow => false,
+                Policy::AlwaysAsk => true,
+                // What the toolset's tools do is known: only a command may do anything at all.
+                Policy::Auto => tool == AgentTool::Bash,
+            };
+            if asks {
+                self.toolset.verdicts.insert(tool.name(), Verdict::Ask);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_custom(&mut self, given: &CustomTool, suspend_ttl: Millis) -> Result<(), Error> {
+        self.claim(&given.name)?;
+        let named = |error: String| Error::invalid(format!("tools: {:?}: {error}", given.name));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let length = given.name.chars().count();
+        if !(1..=128).contains(&length) || !given.name.chars().all(is_plain) {
+            let message = "expected a name of 1 to 128 letters, digits, `_` and `-`";
+            return Err(named(message.to_owned()));
+        }
+        let name = self.free_name(&given.name);
+        let schema = Schema::from_value(&given.input_schema);
+        let schema = schema.map_err(|error| named(format!("input_schema: {error}")))?;
+        let mut definition = Definition::new(name.clone(), &given.description, schema);
+        definition.executor = Executor::Client;
+        definition.ownership = Ownership::Custom;
+        // The client runs it, and can decline.
+        definition.gate = Gate::Auto;
+        definition.suspend_ttl = suspend_ttl;
+        Registry::new().declare(definition.clone()).map_err(|error| named(error.to_string()))?;
+        self.exposed.insert(name.clone());
+        if name.as_str() != given.name {
+            self.toolset.names.insert(given.name.clone(), name);
+        }
+        self.toolset.own.push(definition);
+        Ok(())
+    }
+
+    /// A canonical name that nothing else in the session has.
+    fn free_name(&self, called: &str) -> ToolName {
+        let folded: String = called
+            .chars()
+            .map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() })
+            .take(48)
+            .collect();
+        let candidates = [called.to_owned(), folded.clone(), format!("custom_{folded}")];
+        let numbered = (1u32..).map(|n| format!("custom_{n}"));
+        let mut free = candidates.into_iter().chain(numbered).filter_map(|text| {
+            let name = ToolName::new(&text).ok()?;
+            let is_taken = self.exposed.contains(&name) || text.starts_with("toolset_");
+            (!is_taken).then_some(name)
+        });
+        free.next().unwrap_or_else(|| unreachable!("there are more numbers than tools"))
+    }
+}
+
+/// Checks an agent's tools, and returns them as they are kept.
+pub(crate) fn settled_tools(
+    tools: &[ToolParam],
+    suspend_ttl: Millis,
+) -> Result<Vec<ToolParam>, Error> {
+    let mut settled = Vec::with_capacity(tools.len());
+    for tool in tools {
+        settled.push(match tool {
+            ToolParam::AgentToolset(toolset) => ToolParam::AgentToolset(toolset.settled()?),
+            ToolParam::Custom(custom) => ToolParam::Custom(custom.clone()),
+            ToolParam::McpToolset(_) => return Err(Error::unsupported("an `mcp_toolset`")),
+        });
+    }
+    planned(&settled, suspend_ttl)?;
+    Ok(settled)
+}
+
+fn planned(tools: &[ToolParam], suspend_ttl: Millis) -> Result<Planned, Error> {
+    let mut planned = Planned::default();
+    for tool in tools {
+        match tool {
+            ToolParam::AgentToolset(toolset) => planned.add_toolset(toolset)?,
+            ToolParam::Custom(_) => {}
+            ToolParam::McpToolset(_) => return Err(Error::unsupported("an `mcp_toolset`")),
+        }
+    }
+    // After the toolset, so that its tools keep their names.
+    for tool in tools {
+        if let ToolParam::Custom(custom) = tool {
+            planned.add_custom(custom, suspend_ttl)?;
+        }
+    }
+    Ok(planned)
+}
+
+/// Which agent a session runs, and where.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    pub(crate) id: String,
+    pub(crate) version: u64,
+    pub(crate) model: String,
+    pub(crate) instructions: Option<String>,
+    pub(crate) tools: Vec<ToolParam>,
+    pub(crate) environment: Environment,
+}
+
+/// Returns how a session of an agent behaves.
+pub(crate) fn config(cast: Cast, suspend_ttl: Millis) -> Result<Config, Error> {
+    let Planned { toolset, exposed, .. } = planned(&cast.tools, suspend_ttl)?;
+    let Cast { id, version, model, instructions, environment, .. } = cast;
+    let agent = Agent { id, version, model, instructions, environment: Some(environment) };
+    Ok(Config {
+        exposure: Exposure { allow: Some(exposed), ..Exposure::default() },
+        agent: Some(agent),
+        toolset,
+        ..Config::default()
+    })
+}
+
+/// What a client says about a model.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum ModelParam {
+    Name(String),
+    Config(ModelParams),
+}
+
+/// What a client says about a model at length.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelParams {
+    id: String,
+    effort: Option<Value>,
+    inference_geo: Option<String>,
+    speed: Option<String>,
+}
+
+/// Checks a model's name, and returns the model as it is kept.
+pub(crate) fn settled_model(model: &ModelParam) -> Result<Value, Error> {
+    let id = match model {
+        ModelParam::Name(id) => id,
+        ModelParam::Config(ModelParams { id, effort, inference_geo, speed }) => {
+            if effort.is_some() {
+                return Err(Error::unsupported("`model.effort`"));
+            }
+            if inference_geo.is_some() {
+                return Err(Error::unsupported("`model.inference_geo`"));
+            }
+            if speed.as_deref().is_some_and(|speed| speed != "standard") {
+                return Err(Error::unsupported("a `model.speed` other than `standard`"));
+            }
+            id
+        }
+    };
+    let known: Result<ModelName, _> = id.parse();
+    known.map_err(|error| Error::invalid(format!("model: {error}")))?;
+    Ok(json!({ "id": id, "speed": "standard" }))
+}
+
+/// Checks the free words that a client puts beside something.
+pub(crate) fn checked_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Error> {
+    let fits = metadata.len() <= 16
+        && metadata.iter().all(|(key, value)| {
+            (1..=64).contains(&key.chars().count()) && value.chars().count() <= 512
+        });
+    match fits {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "metadata: expected at most 16 pairs, keys of 1 to 64 and values of up to 512 characters",
+        )),
+    }
+}

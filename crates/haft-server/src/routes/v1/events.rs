@@ -1,0 +1,266 @@
+//! `/v1/sessions/{id}/events`: what is said and done, sent and read.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use futures_util::StreamExt as _;
+use haft_core::session::{Open, SuspensionKind};
+use haft_core::{
+    CallId, CallResult, ContentBlock, Directives, ErrorClass, Failure, Output, ResolutionId,
+    SessionId,
+};
+use haft_runtime::{Response, fresh_bits};
+use haft_wire::managed::{Confirmation, Place, SentEvent, WireEvent, blocks};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::page;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::feed::{self, Since};
+use crate::input::{Body, Params};
+use crate::keys::Scope;
+use crate::session::Session;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sent {
+    events: Vec<Value>,
+}
+
+pub(crate) async fn send(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+    Body(sent): Body<Sent>,
+) -> Result<Json<Value>, Error> {
+    params.finish()?;
+    let session = Session::find(&app, &caller.tenant, &id).await?;
+    session.require_current()?;
+    let events = sent.events.into_iter().map(SentEvent::read).collect::<Result<Vec<_>, _>>()?;
+    for event in &events {
+        caller.require(match event {
+            SentEvent::Message { .. } | SentEvent::Interrupt => Scope::Write,
+            SentEvent::ToolConfirmation { .. } | SentEvent::CustomToolResult { .. } => {
+                Scope::Approve
+            }
+        })?;
+    }
+    require_awaited(&session, &events)?;
+    let mut data = Vec::with_capacity(events.len());
+    for event in events {
+        data.push(apply(&app, &caller, session.id, event).await?);
+    }
+    Ok(Json(json!({ "data": data })))
+}
+
+/// Refuses the whole of what was sent when a part of it answers nothing that waits: a part of it
+/// would otherwise be done.
+fn require_awaited(session: &Session, events: &[SentEvent]) -> Result<(), Error> {
+    let mut answered = BTreeSet::new();
+    for event in events {
+        let (call, takes): (CallId, &[SuspensionKind]) = match event {
+            SentEvent::Message { .. } | SentEvent::Interrupt => continue,
+            SentEvent::ToolConfirmation { call, .. } => (*call, &[SuspensionKind::Approval]),
+            SentEvent::CustomToolResult { call, .. } => {
+                (*call, &[SuspensionKind::ClientExec, SuspensionKind::Elicitation])
+            }
+        };
+        let not_waiting = || {
+            Error::invalid(format!(
+                "`{call}` is not waiting for this: it was answered, ran out, or never asked"
+            ))
+        };
+        let open = session.loaded.state.as_open().ok_or_else(not_waiting)?;
+        let kind = awaited(open, call).ok_or_else(not_waiting)?;
+        if kind == SuspensionKind::Settlement {
+            return Err(Error::invalid(format!(
+                "`{call}` was interrupted, and nobody knows whether it took effect; settle it at \
+                 /haft/v1/sessions/{}/calls/{call}/resolve",
+                session.id
+            )));
+        }
+        if !takes.contains(&kind) || !answered.insert(call) {
+            return Err(not_waiting());
+        }
+    }
+    Ok(())
+}
+
+fn awaited(open: &Open, call: CallId) -> Option<SuspensionKind> {
+    let waiting = open.waiting().find(|(waiting, _)| waiting.id == call);
+    waiting.map(|(_, suspension)| suspension.kind)
+}
+
+/// Does what an event asks for, and returns it as it will be listed.
+pub(super) async fn apply(
+    app: &App,
+    caller: &Caller,
+    session: SessionId,
+    event: SentEvent,
+) -> Result<Value, Error> {
+    let by = caller.actor.clone();
+    let done = |id: String, kind: &str, members: Value| {
+        let mut body = json!({ "id": id, "type": kind, "processed_at": app.now().to_string() });
+        if let (Some(body), Value::Object(members)) = (body.as_object_mut(), members) {
+            body.extend(members);
+        }
+        body
+    };
+    match event {
+        SentEvent::Message { content } => {
+            let said = json!({ "content": blocks(&content), "processed_at": null });
+            let message = app.haft().say(session, by, content).await?;
+            Ok(done(message.to_string(), "user.message", said))
+        }
+        SentEvent::Interrupt => {
+            app.haft().interrupt(session, by, None).await?;
+            let events = feed::all(app.store(), session).await?;
+            let told = events.into_iter().rev().find(|event| event.kind == "user.interrupt");
+            told.map(|event| Value::Object(event.body))
+                .ok_or_else(|| Error::internal("an interrupt left no event"))
+        }
+        SentEvent::ToolConfirmation { call, confirmation } => {
+            let (response, mut members) = match confirmation {
+                Confirmation::Allow => (
+                    Response::Approve { arguments: None, note: None, grant: None },
+                    json!({ "result": "allow" }),
+                ),
+                Confirmation::Deny { message } => (
+                    Response::Deny { note: message.clone() },
+                    json!({ "result": "deny", "deny_message": message }),
+                ),
+            };
+            members["tool_use_id"] = call.to_string().into();
+            let id = resolve(app, caller, session, call, response).await?;
+            Ok(done(id.to_string(), "user.tool_confirmation", members))
+        }
+        SentEvent::CustomToolResult { call, content, is_error } => {
+            let members = json!({
+                "custom_tool_use_id": call.to_string(), "content": blocks(&content),
+                "is_error": is_error,
+            });
+            let response = returned(app, session, call, content, is_error).await?;
+            let id = resolve(app, caller, session, call, response).await?;
+            Ok(done(id.to_string(), "user.custom_tool_result", members))
+        }
+    }
+}
+
+async fn resolve(
+    app: &App,
+    caller: &Caller,
+    session: SessionId,
+    call: CallId,
+    response: Response,
+) -> Result<ResolutionId, Error> {
+    let id = ResolutionId::from_bits(fresh_bits(app.now()).map_err(Error::internal)?);
+    app.haft().resolve_as(session, call, None, id, caller.actor.clone(), response).await?;
+    Ok(id)
+}
+
+/// What a client says came out, as what the call waits for: a result, or a person's answer.
+async fn returned(
+    app: &App,
+    session: SessionId,
+    call: CallId,
+    content: Vec<ContentBlock>,
+    is_error: bool,
+) -> Result<Response, Error> {
+    let text = || {
+        let texts = content.iter().filter_map(ContentBlock::as_text);
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    let loaded = app.store().load(session).await?;
+    let kind = loaded.as_ref().and_then(|loaded| awaited(loaded.state.as_open()?, call));
+    Ok(match (kind, is_error) {
+        (Some(SuspensionKind::Elicitation), true) => Response::Deny { note: Some(text()) },
+        (Some(SuspensionKind::Elicitation), false) => {
+            let text = text();
+            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            Response::Answer { value }
+        }
+        (_, true) => {
+            let failure = Failure::new(ErrorClass::ToolError, text());
+            Response::Result { result: CallResult::Err(failure), directives: Directives::default() }
+        }
+        (_, false) => {
+            let output = Output { content, ..Output::default() };
+            Response::Result { result: CallResult::Ok(output), directives: Directives::default() }
+        }
+    })
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let limit = params.limit(100, 1000)? as usize;
+    let after = params.one::<Place>("page")?;
+    let types = params.list("types");
+    let is_descending = match params.text("order").as_deref() {
+        None | Some("asc") => false,
+        Some("desc") => true,
+        Some(order) => {
+            return Err(Error::invalid(format!(
+                "order: expected `asc` or `desc`, found {order:?}"
+            )));
+        }
+    };
+    params.finish()?;
+    let session = Session::find(&app, &caller.tenant, &id).await?;
+    let mut events = feed::all(app.store(), session.id).await?;
+    if is_descending {
+        events.reverse();
+    }
+    let is_after = |event: &WireEvent| match (after, is_descending) {
+        (None, _) => true,
+        (Some(after), false) => event.place > after,
+        (Some(after), true) => event.place < after,
+    };
+    let is_wanted = |event: &WireEvent| types.is_empty() || types.iter().any(|t| t == event.kind);
+    let mut wanted = events.into_iter().filter(|event| is_after(event) && is_wanted(event));
+    let shown: Vec<WireEvent> = wanted.by_ref().take(limit).collect();
+    let more = wanted.next().is_some();
+    let next = shown.last().filter(|_| more).map(|event| event.place.to_string());
+    Ok(Json(page(shown.into_iter().map(|event| event.body.into()).collect(), next)))
+}
+
+/// What happens from here on; what happened before is listed.
+pub(crate) async fn stream(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    mut params: Params,
+) -> Result<impl IntoResponse, Error> {
+    caller.require(Scope::Read)?;
+    // Deltas are shown as far as there are any: asking for them promises none.
+    params.list("event_deltas");
+    params.finish()?;
+    let session = Session::find(&app, &caller.tenant, &id).await?;
+    sse(&app, session.id, Since::Now).await
+}
+
+/// A session's events as server-sent events, each with its place as its id.
+pub(crate) async fn sse(
+    app: &App,
+    session: SessionId,
+    since: Since,
+) -> Result<impl IntoResponse + use<>, Error> {
+    let events = feed::follow(app, session, since).await?;
+    let frames = events.map(|event| {
+        let data = Value::Object(event.body).to_string();
+        let frame = Frame::default().event(event.kind).id(event.place.to_string()).data(data);
+        Ok::<_, Infallible>(frame)
+    });
+    Ok(Sse::new(frames).keep_alive(KeepAlive::default()))
+}

@@ -1,0 +1,280 @@
+//! `/v1/sessions`: an agent at work. What happens in one is its log; title and metadata are what
+//! a client puts beside it.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use haft_core::SessionId;
+use haft_core::session::{Environment, State as SessionState};
+use haft_store::{Expected, Page, SessionFilter, Which};
+use haft_wire::managed::SentEvent;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::agents::{archived, merged, require_current};
+use super::{environments, events, page};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::input::{Body, Params, read};
+use crate::keys::Scope;
+use crate::objects::Sort;
+use crate::plan::{Cast, checked_metadata, config};
+use crate::session::{Session, beside};
+
+const SORT: Sort = Sort::Session;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Declared {
+    agent: AgentParam,
+    environment_id: String,
+    title: Option<String>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    #[serde(default)]
+    initial_events: Vec<Value>,
+    #[serde(default)]
+    resources: Vec<Value>,
+    #[serde(default)]
+    vault_ids: Vec<String>,
+    budget: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum AgentParam {
+    Id(String),
+    Pinned(Pinned),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pinned {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    version: Option<u64>,
+}
+
+impl Declared {
+    /// Refuses what would be left out.
+    fn checked(&self) -> Result<(), Error> {
+        if !self.resources.is_empty() {
+            return Err(Error::unsupported("`resources`"));
+        }
+        if !self.vault_ids.is_empty() {
+            return Err(Error::unsupported("`vault_ids`"));
+        }
+        if self.budget.as_ref().is_some_and(|budget| !budget.is_null()) {
+            return Err(Error::unsupported("`budget`"));
+        }
+        if self.initial_events.len() > 50 {
+            return Err(Error::invalid("initial_events: expected at most 50"));
+        }
+        checked_metadata(&self.metadata)
+    }
+}
+
+impl AgentParam {
+    fn pinned(&self) -> Result<(&str, Option<u64>), Error> {
+        match self {
+            Self::Id(id) => Ok((id, None)),
+            Self::Pinned(Pinned { id, kind, version }) if kind == "agent" => Ok((id, *version)),
+            Self::Pinned(Pinned { kind, .. }) => {
+                Err(Error::unsupported(&format!("an agent of type {kind:?}")))
+            }
+        }
+    }
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    Body(declared): Body<Declared>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    declared.checked()?;
+    let initial = declared.initial_events.iter().cloned().map(SentEvent::read);
+    let initial = initial.collect::<Result<Vec<_>, _>>()?;
+    if initial.iter().any(|event| !matches!(event, SentEvent::Message { .. })) {
+        return Err(Error::invalid("initial_events: expected `user.message` events only"));
+    }
+    let cast = cast(&app, &caller, &declared).await?;
+    let config = config(cast, app.suspend_ttl())?;
+    let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
+    let members = beside(declared.title.as_deref(), &json!(declared.metadata));
+    let place = SORT.place(&caller.tenant, &session.to_string())?;
+    let (by, at) = (&caller.actor, app.now());
+    app.objects().put(place, Expected::Absent, &members, by, at).await?;
+    for event in initial {
+        events::apply(&app, &caller, session, event).await?;
+    }
+    shown(&app, &caller, &session.to_string()).await
+}
+
+/// Finds the agent in its version, and where it works.
+async fn cast(app: &App, caller: &Caller, declared: &Declared) -> Result<Cast, Error> {
+    let (id, version) = declared.agent.pinned()?;
+    let latest = app.objects().get(&caller.tenant, Sort::Agent, id).await?;
+    require_current(&latest)?;
+    let current = latest.members.get("version").and_then(Value::as_u64);
+    let agent = match version.filter(|version| Some(*version) != current) {
+        None => latest,
+        Some(version) => {
+            let which = Which::Number(version);
+            let found = app.objects().find(&caller.tenant, Sort::Agent, id, which).await?;
+            found.ok_or_else(|| Error::not_found("version of the agent", id))?
+        }
+    };
+    let place = &declared.environment_id;
+    let environment = app.objects().get(&caller.tenant, Sort::Environment, place).await?;
+    require_current(&environment)?;
+    let member = |name: &str| agent.members.get(name).cloned().unwrap_or_default();
+    let model = member("model");
+    let model = model.get("id").and_then(Value::as_str).unwrap_or_default();
+    Ok(Cast {
+        id: agent.id.clone(),
+        version: member("version").as_u64().unwrap_or(agent.number),
+        model: model.to_owned(),
+        instructions: agent.text("system").map(str::to_owned),
+        tools: read(member("tools"))?,
+        environment: Environment {
+            network: environments::network(&environment),
+            id: environment.id,
+        },
+    })
+}
+
+async fn shown(app: &App, caller: &Caller, id: &str) -> Result<Json<Value>, Error> {
+    let session = Session::find(app, &caller.tenant, id).await?;
+    Ok(Json(session.shown(app, &caller.tenant).await?))
+}
+
+pub(crate) async fn retrieve(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    shown(&app, &caller, &id).await
+}
+
+pub(crate) async fn update(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+    Body(changes): Body<Map<String, Value>>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let session = Session::find(&app, &caller.tenant, &id).await?;
+    session.require_current()?;
+    let mut members = session.beside.members.clone();
+    for (name, value) in changes {
+        let value = match name.as_str() {
+            "title" if value.is_string() || value.is_null() => value,
+            "metadata" => {
+                let metadata = merged(members.remove("metadata"), value);
+                checked_metadata(&read(metadata.clone())?)?;
+                metadata
+            }
+            _ => return Err(Error::unsupported(&format!("a change of `{name}`"))),
+        };
+        members.insert(name, value);
+    }
+    let place = SORT.place(&caller.tenant, &id)?;
+    let expected = Expected::Version(session.beside.number);
+    app.objects().put(place, expected, &members, &caller.actor, app.now()).await?;
+    shown(&app, &caller, &id).await
+}
+
+pub(crate) async fn archive(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let session = Session::find(&app, &caller.tenant, &id).await?;
+    require_at_rest(&session)?;
+    archived(&app, &caller, SORT, session.beside).await?;
+    shown(&app, &caller, &id).await
+}
+
+/// Ends a session and takes it out of sight. Its log stays, for whoever audits.
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let session = Session::find(&app, &caller.tenant, &id).await?;
+    require_at_rest(&session)?;
+    if matches!(session.loaded.state, SessionState::Open(_)) {
+        app.haft().end(session.id, caller.actor.clone(), Some("deleted".to_owned())).await?;
+    }
+    let place = SORT.place(&caller.tenant, &id)?;
+    app.objects().delete(place, &session.beside, &caller.actor, app.now()).await?;
+    Ok(Json(json!({ "id": id, "type": "session_deleted" })))
+}
+
+fn require_at_rest(session: &Session) -> Result<(), Error> {
+    match session.status() {
+        "running" => Err(Error::invalid("the session is running; send `user.interrupt` first")),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let limit = params.limit(20, 100)?;
+    let mut after = params.one::<SessionId>("page")?;
+    let all = params.one::<bool>("include_archived")?.unwrap_or(false);
+    let agent = params.text("agent_id");
+    let statuses = params.list("statuses");
+    if params.text("order").is_some_and(|order| order != "desc") {
+        return Err(Error::unsupported("an `order` other than `desc`"));
+    }
+    params.finish()?;
+    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), status: None };
+    let wanted = |session: &Session| {
+        let runs = session.config.agent.as_ref().map(|agent| &agent.id);
+        (all || !session.beside.is_archived())
+            && agent.as_ref().is_none_or(|agent| runs == Some(agent))
+            && (statuses.is_empty() || statuses.iter().any(|word| word == session.status()))
+    };
+    let mut data = Vec::new();
+    loop {
+        let listed = app.store().sessions(&filter, &Page { after, limit }).await?;
+        let is_last = listed.len() < limit as usize;
+        for listed in listed {
+            if data.len() == limit as usize {
+                return Ok(Json(page(data, after.map(|after| after.to_string()))));
+            }
+            after = Some(listed.session);
+            // One that was deleted, or that no client of this API opened, is not shown.
+            let id = listed.session.to_string();
+            let Ok(session) = Session::find(&app, &caller.tenant, &id).await else { continue };
+            if wanted(&session) {
+                data.push(session.shown(&app, &caller.tenant).await?);
+            }
+        }
+        if is_last {
+            return Ok(Json(page(data, None)));
+        }
+    }
+}

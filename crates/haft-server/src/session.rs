@@ -1,0 +1,115 @@
+//! A session as the API shows it: read from its log, with the words that a client put beside it.
+
+use haft_core::session::{Activity, Config, Event, State};
+use haft_core::{SessionId, Timestamp};
+use haft_store::{Loaded, Tenant, Which};
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::error::Error;
+use crate::objects::{Members, Object, Sort};
+
+/// A session that the caller may see.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) loaded: Loaded,
+    /// How it was opened.
+    pub(crate) config: Config,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// What a client put beside it.
+    pub(crate) beside: Object,
+}
+
+impl Session {
+    /// Finds a session of a tenant. One of another tenant, or that no client opened, is none.
+    pub(crate) async fn find(app: &App, tenant: &Tenant, id: &str) -> Result<Self, Error> {
+        let missing = || Error::not_found(Sort::Session.noun(), id);
+        let session: SessionId = id.parse().map_err(|_| missing())?;
+        let loaded = app.store().load(session).await?.ok_or_else(missing)?;
+        if loaded.tenant != *tenant {
+            return Err(missing());
+        }
+        let beside = app.objects().find(tenant, Sort::Session, id, Which::Latest).await?;
+        let beside = beside.ok_or_else(missing)?;
+        let first = app.store().entries(session, 0, 1).await?;
+        let first = first.first().ok_or_else(missing)?;
+        let Event::SessionOpened { config, .. } = first.event()? else {
+            return Err(missing());
+        };
+        let last = app.store().entries(session, loaded.head.seq.saturating_sub(1), 1).await?;
+        let updated_at = last.first().map_or(first.at, |last| last.at).max(beside.at);
+        let (created_at, config) = (first.at, (*config).clone());
+        Ok(Self { id: session, loaded, config, created_at, updated_at, beside })
+    }
+
+    /// Refuses what an archived session does not take.
+    pub(crate) fn require_current(&self) -> Result<(), Error> {
+        match self.beside.is_archived() {
+            true => Err(Error::invalid(format!("the session `{}` is archived", self.id))),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn status(&self) -> &'static str {
+        match &self.loaded.state {
+            State::Unopened | State::Ended { .. } => "terminated",
+            State::Open(open) => {
+                let mut calls = open.calls().filter(|call| call.phase.is_open()).peekable();
+                let acts = open.activity == Activity::Acting && calls.peek().is_some();
+                let waits = acts && open.waiting().count() == calls.count();
+                match open.activity {
+                    Activity::Idle => "idle",
+                    Activity::Acting if waits => "idle",
+                    Activity::Acting | Activity::Thinking { .. } => "running",
+                }
+            }
+        }
+    }
+
+    /// Writes the session as the API shows it.
+    pub(crate) async fn shown(&self, app: &App, tenant: &Tenant) -> Result<Value, Error> {
+        let beside = |name: &str| self.beside.members.get(name).cloned().unwrap_or(Value::Null);
+        let agent = self.config.agent.as_ref().ok_or_else(|| Error::internal("no agent"))?;
+        let version = Which::Number(agent.version);
+        let shown = app.objects().find(tenant, Sort::Agent, &agent.id, version).await?;
+        let shown = shown.ok_or_else(|| Error::internal("the session's agent is gone"))?;
+        let environment = agent.environment.as_ref().map(|environment| &environment.id);
+        Ok(json!({
+            "id": self.id.to_string(),
+            "type": "session",
+            "agent": agent_of_session(&shown, agent.version),
+            "archived_at": beside("archived_at"),
+            "created_at": self.created_at.to_string(),
+            "updated_at": self.updated_at.to_string(),
+            "environment_id": environment,
+            "metadata": beside("metadata"),
+            "outcome_evaluations": [],
+            "resources": [],
+            "stats": {},
+            "status": self.status(),
+            "title": beside("title"),
+            "usage": {},
+            "vault_ids": [],
+        }))
+    }
+}
+
+/// An agent within a session has no dates of its own.
+fn agent_of_session(agent: &Object, version: u64) -> Map<String, Value> {
+    let mut shown = crate::routes::v1::agents::shown(agent);
+    for absent in ["created_at", "updated_at", "archived_at", "metadata"] {
+        shown.remove(absent);
+    }
+    shown.insert("version".to_owned(), version.into());
+    shown
+}
+
+/// What is kept beside a session's log.
+pub(crate) fn beside(title: Option<&str>, metadata: &Value) -> Members {
+    Members::from_iter([
+        ("title".to_owned(), json!(title)),
+        ("metadata".to_owned(), metadata.clone()),
+    ])
+}
