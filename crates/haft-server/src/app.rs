@@ -8,8 +8,10 @@ use haft_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::invitation::Invitation;
 use crate::keys::Keys;
 use crate::objects::Objects;
+use crate::presence::Presence;
 
 /// The state of the server; a clone shares it.
 #[derive(Clone)]
@@ -21,6 +23,8 @@ struct Inner {
     objects: Objects,
     suspend_ttl: Millis,
     hosts: Hosts,
+    invitation: Invitation,
+    presence: Presence,
     shutdown: CancellationToken,
 }
 
@@ -37,7 +41,17 @@ impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, suspend_ttl: Millis, hosts: Hosts) -> Self {
         let objects = Objects::new(haft.store().clone());
         let shutdown = CancellationToken::new();
-        Self(Arc::new(Inner { haft, keys, objects, suspend_ttl, hosts, shutdown }))
+        let (invitation, presence) = (Invitation::default(), Presence::default());
+        Self(Arc::new(Inner {
+            haft,
+            keys,
+            objects,
+            suspend_ttl,
+            hosts,
+            invitation,
+            presence,
+            shutdown,
+        }))
     }
 
     pub(crate) fn haft(&self) -> &Haft {
@@ -58,6 +72,14 @@ impl App {
 
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.0.hosts
+    }
+
+    pub(crate) fn invitation(&self) -> &Invitation {
+        &self.0.invitation
+    }
+
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.0.presence
     }
 
     /// How long a call waits for someone unless its tool says.

@@ -20,6 +20,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Returns how far the key reaches.
+    pub(crate) fn scopes(&self) -> &[Scope] {
+        &self.scopes
+    }
+
     /// Refuses a caller whose key does not reach so far.
     pub(crate) fn require(&self, scope: Scope) -> Result<(), Error> {
         let may = |held: &Scope| *held == scope || *held == Scope::Admin;

@@ -12,15 +12,18 @@
 
 mod app;
 mod caller;
+mod console;
 mod demo;
 mod error;
 mod feed;
 mod guard;
 mod input;
+mod invitation;
 mod keys;
 mod models;
 mod objects;
 mod plan;
+mod presence;
 mod routes;
 mod server;
 mod session;

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use crate::app::{App, Hosts};
 use crate::demo;
 use crate::keys::{FreshKey, KeyError, Keys};
+use crate::presence;
 use crate::routes;
 
 /// How a server behaves.
@@ -22,13 +23,21 @@ pub struct Config {
     pub admin_key: Option<String>,
     /// How long a call waits for someone unless its tool says.
     pub suspend_ttl: Millis,
+    /// How long a call for a client waits for one to be there; `None` for as long as it waits for
+    /// anything, where clients may be connected to another node.
+    pub client_grace: Option<Millis>,
     /// Names under which the server is called, beside those of this machine for itself.
     pub hosts: Vec<String>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { admin_key: None, suspend_ttl: Millis::from_secs(300), hosts: Vec::new() }
+        Self {
+            admin_key: None,
+            suspend_ttl: Millis::from_secs(300),
+            client_grace: Some(Millis::from_secs(5)),
+            hosts: Vec::new(),
+        }
     }
 }
 
@@ -52,6 +61,8 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     first_key: Option<FreshKey>,
+    client_grace: Option<Millis>,
+    invitation: Option<String>,
 }
 
 impl std::fmt::Debug for Server {
@@ -81,7 +92,16 @@ impl Server {
         };
         let app = App::new(haft, keys, config.suspend_ttl, hosts);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
-        Ok(Self { app, listener, address, first_key })
+        let known = first_key.as_ref().map(FreshKey::reveal).or(config.admin_key.as_deref());
+        // What is printed on this machine is meant for its own browser.
+        let invitation = match known.filter(|_| address.ip().is_loopback()) {
+            Some(key) => Some(app.invitation().to(key).map_err(|error| {
+                StartError::Key(KeyError::NoRandomness(error.to_string()))
+            })?),
+            None => None,
+        };
+        let client_grace = config.client_grace;
+        Ok(Self { app, listener, address, first_key, client_grace, invitation })
     }
 
     /// Returns where it listens.
@@ -92,6 +112,15 @@ impl Server {
     /// Returns the admin key that was made because there was none; shown this once.
     pub fn first_key(&self) -> Option<&FreshKey> {
         self.first_key.as_ref()
+    }
+
+    /// Returns where the console is. On this machine, and when a key is known, the address signs
+    /// its first visitor in.
+    pub fn console_address(&self) -> String {
+        match &self.invitation {
+            Some(token) => format!("http://{}/#token={token}", self.address),
+            None => format!("http://{}/", self.address),
+        }
     }
 
     /// Returns the paths, for whoever puts more beside them.
@@ -112,6 +141,9 @@ impl Server {
                 tracing::debug!(%error, "a connection keeps its delay");
             }
         });
+        if let Some(grace) = self.client_grace {
+            drop(tokio::spawn(presence::watch(self.app.clone(), grace)));
+        }
         let shutdown = self.app.shutdown().clone();
         let stopped = async move {
             stop.await;

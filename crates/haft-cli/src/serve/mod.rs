@@ -25,6 +25,9 @@ use crate::place::Place;
 /// How long what runs may go on after the server was asked to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a call for a browser waits for one to be there.
+const CLIENT_GRACE: Millis = Millis::from_secs(5);
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen.
@@ -96,6 +99,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         admin_key: args.api_key.clone(),
         suspend_ttl: args.suspend_ttl,
         hosts: args.hosts.clone(),
+        // The other nodes of a database have clients of their own.
+        client_grace: args.place.database_url.is_none().then_some(CLIENT_GRACE),
     };
     let server = Server::bind(haft.clone(), listener, config).await?;
     let (mut terminated, mut interrupted) =
@@ -116,6 +121,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
 fn announce(args: &Args, server: &Server) {
     let address = server.address();
     eprintln!("haft {} serves", env!("CARGO_PKG_VERSION"));
+    println!("console  {}", server.console_address());
     println!("api      http://{address}/v1");
     match &args.place.database_url {
         Some(_) => println!("data     the PostgreSQL database of --database-url"),

@@ -10,6 +10,7 @@ use axum::middleware;
 use axum::routing::get;
 
 use crate::app::App;
+use crate::console;
 use crate::error::{Error, Kind};
 use crate::guard;
 
@@ -19,6 +20,7 @@ const BODY_MAX: usize = 8 << 20;
 /// Puts all paths together.
 pub(crate) fn router(app: App) -> Router {
     Router::new()
+        .merge(console::router())
         .nest("/v1", v1::router())
         .nest("/haft/v1", haft::router())
         .route("/healthz", get(probe::healthy))

@@ -3,7 +3,7 @@
 pub(crate) mod agents;
 mod environments;
 pub(crate) mod events;
-mod sessions;
+pub(crate) mod sessions;
 
 use axum::Router;
 use axum::routing::{get, post};
