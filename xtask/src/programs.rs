@@ -12,6 +12,7 @@ use crate::Verdict;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
     Postgresql,
+    PythonVenv,
     Strace,
 }
 
@@ -22,6 +23,7 @@ impl Program {
     const fn name(self) -> &'static str {
         match self {
             Self::Postgresql => "postgresql",
+            Self::PythonVenv => "python3-venv",
             Self::Strace => "strace",
         }
     }
@@ -29,6 +31,7 @@ impl Program {
     fn is_installed(self) -> bool {
         match self {
             Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),
+            Self::PythonVenv => has_venv(),
             Self::Strace => Path::new("/usr/bin/strace").exists(),
         }
     }
@@ -51,6 +54,12 @@ pub(crate) fn install(program: Program) -> anyhow::Result<Verdict> {
         }
     }
     Ok(if program.is_installed() { Verdict::Clean } else { Verdict::Wanting })
+}
+
+/// Debian's Python comes without what a virtual environment is made of.
+fn has_venv() -> bool {
+    let found = Command::new("python3").args(["-c", "import ensurepip"]).status();
+    found.is_ok_and(|status| status.success())
 }
 
 fn has_server(versions: &Path) -> bool {

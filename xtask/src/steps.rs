@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, tidy, transcript};
+use crate::{Verdict, clients, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -56,6 +56,8 @@ enum Run {
     },
     /// Installs what the tests start beside our own programs, where it is missing.
     Install(Program),
+    /// The official SDKs against the real binary.
+    Clients,
     Tidy,
     Transcripts,
 }
@@ -105,6 +107,20 @@ static STEPS: &[Step] = &[
         applies: Applies::Always,
         run: Run::Nextest { otherwise: &["test", "--workspace", "--lib", "--bins", "--tests"] },
         advice: "run one test alone with `cargo test -p CRATE TEST_NAME`",
+    },
+    Step {
+        name: "python",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Install(Program::PythonVenv),
+        advice: "install python3-venv by hand, or leave it out with `cargo xtask test fast`",
+    },
+    Step {
+        name: "clients",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Clients,
+        advice: "run one conversation alone with `pytest -k NAME` below crates/haft-server/tests/sdk",
     },
     Step {
         name: "doctests",
@@ -198,6 +214,7 @@ impl Run {
                 }
             }
             Run::Install(program) => programs::install(program),
+            Run::Clients => clients::run(root),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),
         }
@@ -265,7 +282,7 @@ mod tests {
         let needy: Vec<_> = STEPS.iter().filter(|step| !step.is_in(Scope::Fast)).collect();
         assert_eq!(
             needy.iter().map(|step| step.name).collect::<Vec<_>>(),
-            ["postgresql", "strace"]
+            ["postgresql", "strace", "python", "clients"]
         );
     }
 

@@ -86,6 +86,7 @@ impl ModelArgs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(args))?;
     Ok(Verdict::Holds)

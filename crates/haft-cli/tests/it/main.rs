@@ -7,4 +7,5 @@ mod bench;
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
 mod duel;
+mod serve;
 mod torture;

@@ -50,7 +50,7 @@ pub enum Network {
 pub struct Toolset {
     /// Tools that only this session has. Someone outside runs them, so there is no code to find,
     /// and any node can go on with the session from its log. They stand before the node's own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "as_texts", skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<Definition>,
     /// What the session's model and its clients call tools, where that is not their name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -78,9 +78,50 @@ impl Toolset {
     }
 }
 
+/// Definitions are kept as texts: a schema keeps the order of its members, which an event that is
+/// told apart by its type would lose on the way in, and its depth is not the log's.
+mod as_texts {
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer, de, ser};
+
+    use crate::tool::Definition;
+
+    pub(super) fn serialize<S: Serializer>(
+        own: &[Definition],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let texts: Result<Vec<String>, _> = own.iter().map(serde_json::to_string).collect();
+        texts.map_err(ser::Error::custom)?.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Definition>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| serde_json::from_str(text).map_err(de::Error::custom)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::actor::Actor;
+    use crate::id::SessionId;
+    use crate::session::{Config, Event};
+    use crate::tool::Schema;
+
+    #[test]
+    fn a_sessions_own_tools_read_back_from_its_log_as_they_were() {
+        let schema = Schema::new(r#"{"type":"object","properties":{"b":{},"a":{}}}"#).unwrap();
+        let tool = Definition::new(ToolName::new("weather").unwrap(), "The weather.", schema);
+        let toolset = Toolset { own: vec![tool], ..Toolset::default() };
+        let config = Arc::new(Config { toolset, ..Config::default() });
+        let session = SessionId::from_bits(1);
+        let opened = Event::SessionOpened { session, config, by: Actor::system() };
+        let text = serde_json::to_string(&opened).unwrap();
+        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), opened);
+    }
 
     #[test]
     fn a_tool_is_found_by_what_the_session_calls_it_and_called_so_again() {

@@ -1,0 +1,81 @@
+"""A real `haft serve`, whose model is a local fake of the provider's HTTP API."""
+
+import os
+import subprocess
+import time
+
+import anthropic
+import pytest
+
+from fake_provider import FakeProvider
+
+KEY = "test-admin-key"
+
+
+@pytest.fixture(scope="session")
+def provider():
+    fake = FakeProvider()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture(scope="session")
+def base_url(provider, tmp_path_factory):
+    data = tmp_path_factory.mktemp("haft")
+    environment = {
+        **os.environ,
+        "HAFT_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": provider.url,
+        "ANTHROPIC_API_KEY": "fake",
+    }
+    server = subprocess.Popen(
+        [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--data", str(data)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    first = server.stdout.readline().split()
+    assert first[:1] == ["api"], f"haft serve said {first}"
+    yield first[1].removesuffix("/v1")
+    server.terminate()
+    assert server.wait(timeout=30) == 0
+
+
+@pytest.fixture
+def client(base_url):
+    return anthropic.Anthropic(base_url=base_url, api_key=KEY, max_retries=0)
+
+
+@pytest.fixture
+def environment(client):
+    return client.beta.environments.create(name="test")
+
+
+@pytest.fixture
+def open_session(client, environment):
+    def open_session(tools, **more):
+        agent = client.beta.agents.create(name="test", model="claude-opus-5-5", tools=tools)
+        return client.beta.sessions.create(
+            agent=agent.id, environment_id=environment.id, **more
+        )
+
+    return open_session
+
+
+@pytest.fixture
+def until_idle(client):
+    """Follows a session until it is idle for a reason of this type; returns what happened."""
+
+    def until_idle(session, send, reason="end_turn"):
+        seen = []
+        deadline = time.monotonic() + 60
+        with client.beta.sessions.events.stream(session.id) as stream:
+            client.beta.sessions.events.send(session.id, events=send)
+            for event in stream:
+                seen.append(event)
+                if event.type == "session.status_idle" and event.stop_reason.type == reason:
+                    return seen
+                assert time.monotonic() < deadline, [event.type for event in seen]
+        raise AssertionError(f"the stream ended: {[event.type for event in seen]}")
+
+    return until_idle
