@@ -2,7 +2,7 @@
 //! missing.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
@@ -11,6 +11,8 @@ use crate::Verdict;
 /// A program that Debian and Ubuntu have a package of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
+    Chromium,
+    Npm,
     Postgresql,
     PythonVenv,
     Strace,
@@ -22,6 +24,8 @@ const POSTGRESQL_VERSIONS: &str = "/usr/lib/postgresql";
 impl Program {
     const fn name(self) -> &'static str {
         match self {
+            Self::Chromium => "chromium",
+            Self::Npm => "npm",
             Self::Postgresql => "postgresql",
             Self::PythonVenv => "python3-venv",
             Self::Strace => "strace",
@@ -30,6 +34,8 @@ impl Program {
 
     fn is_installed(self) -> bool {
         match self {
+            Self::Chromium => Path::new("/usr/bin/chromium").exists(),
+            Self::Npm => answers("node") && answers("npm"),
             Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),
             Self::PythonVenv => has_venv(),
             Self::Strace => Path::new("/usr/bin/strace").exists(),
@@ -54,6 +60,12 @@ pub(crate) fn install(program: Program) -> anyhow::Result<Verdict> {
         }
     }
     Ok(if program.is_installed() { Verdict::Clean } else { Verdict::Wanting })
+}
+
+/// Whether a program is there and runs, wherever it was installed from.
+fn answers(program: &str) -> bool {
+    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
 }
 
 /// Debian's Python comes without what a virtual environment is made of.

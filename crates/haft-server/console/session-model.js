@@ -168,6 +168,7 @@ const HANDLERS = {
     model.add({ key: event.message, kind: "message", at, from: event.from, content: event.content });
   },
   "turn.started": (model, event, at) => {
+    model.finish(`turn-${model.turn}`, at);
     model.turn = event.turn;
     model.status = "working";
     model.begin(`turn-${event.turn}`, "turn", `Turn ${event.turn}`, at);

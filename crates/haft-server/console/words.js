@@ -22,7 +22,7 @@ export const KINDS = { approval: "Approval", elicitation: "Question", client_exe
 export const REASONS = {
   asked: "A rule asks for a person.",
   executor: "Someone outside produces the result.",
-  world_moved: "What was shown is no longer true: the world changed since.",
+  world_moved: "It would now do something else than was shown; look again.",
   redefined: "The tool changed since it was shown.",
   in_doubt: "Its process died while it ran.",
 };

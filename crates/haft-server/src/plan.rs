@@ -36,7 +36,7 @@ pub(crate) enum ToolParam {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OwnTool {
-    definition: Definition,
+    definition: Value,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -210,7 +210,10 @@ impl Planned {
     }
 
     fn add_own(&mut self, given: &OwnTool, suspend_ttl: Millis) -> Result<(), Error> {
-        let mut definition = given.definition.clone();
+        // Read from text, in which a schema keeps the order of its members.
+        let text = given.definition.to_string();
+        let mut definition: Definition = serde_json::from_str(&text)
+            .map_err(|error| Error::invalid(format!("tools: `haft_tool`: {error}")))?;
         let name = definition.name.clone();
         self.claim(name.as_str())?;
         let wrong = |error: String| Error::invalid(format!("tools: `{name}`: {error}"));

@@ -4,8 +4,9 @@
 //! like any other when a crash interrupts it. Who may run it is settled by one record per call,
 //! written once: so a call is taken back at most once, whoever asks, on whatever node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use haft_core::permission::Exposure;
 use haft_core::session::{Config, Decided, Driver, Event, Refusal, State, SuspensionKind};
 use haft_core::tool::{Redaction, Undo, UndoSource};
 use haft_core::{Actor, Arguments, CallId, CallResult, Outcome, SessionId, ToolName};
@@ -54,6 +55,10 @@ impl Haft {
         let undo = self.declared_undo(&done)?;
         let arguments = self.compensation(&undo, session, &done).await?;
         let (tenant, config) = self.terms(session).await?;
+        // The session that takes back may do just that, whatever the other's model was offered.
+        let allow = Some(BTreeSet::from([undo.tool.clone()]));
+        let exposure = Exposure { allow, ..config.exposure };
+        let config = Config { exposure, ..config };
         let record = self.claim(tenant, config, call, by).await?;
         match self.propose_as(record.session, record.call, undo.tool.as_str(), arguments).await {
             // Someone else, or this process before it died, proposed it already.

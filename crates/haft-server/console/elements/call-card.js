@@ -41,6 +41,8 @@ export const CARD_STYLE = `
 .call meter { width: 100%; height: 8px; }
 .call .row { display: flex; gap: 8px; align-items: center; flex-wrap: wrap; }
 .call .why-list { list-style: none; display: grid; gap: 3px; font-size: .9em; margin-top: 6px; }
+.undone { display: flex; gap: 7px; align-items: baseline; font-size: .92em; overflow-wrap: anywhere; min-width: 0; }
+.undone.good { color: var(--good); } .undone.bad { color: var(--bad); } .undone.warn { color: var(--warn); }
 .affordance { display: flex; gap: 8px; align-items: center; color: var(--ink-3); font-size: .92em; padding: 2px 4px; }
 .affordance .mono { color: var(--ink-2); }
 @media (max-width: 560px) { .call .gist { display: none; } .call > summary .what { flex: 1; overflow: hidden; text-overflow: ellipsis; } }
@@ -180,7 +182,7 @@ export class CallCard {
   showUndone(slot, answer) {
     const text = { done: "Taken back", failed: `Could not be taken back${answer.message ? `: ${answer.message}` : ""}`, waiting: "Taking it back waits for someone", in_doubt: "Taking it back is in doubt", running: "Being taken back" }[answer.state] ?? answer.state;
     const tone = answer.state === "done" ? "good" : answer.state === "failed" ? "bad" : "warn";
-    fill(slot, h("span", { class: `badge ${tone}`, role: "status" }, icon("undo"), text),
+    fill(slot, h("p", { class: `undone ${tone}`, role: "status" }, icon("undo"), h("span", {}, text)),
       answer.session ? h("a", { class: "button quiet small", href: `#/sessions/${answer.session}` }, "Show") : null);
     this.undone = slot;
   }
@@ -218,6 +220,7 @@ function gist(call) {
   const failure = call.outcome?.result.err;
   if (failure) return brief(failure.message, 120);
   if (call.rejection) return brief(call.rejection.message, 120);
+  if (call.executor === "human" && call.outcome) return brief(call.outcome.result.ok.value, 120);
   const values = Object.values(call.arguments);
   return values.length === 1 ? brief(values[0], 120) : brief(Object.entries(call.arguments).map(([name, value]) => `${name}: ${brief(value, 40)}`).join("  "), 120);
 }

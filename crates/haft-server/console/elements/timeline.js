@@ -18,13 +18,13 @@ import { shadow, sheet } from "./theme.js";
 /** @typedef {import("../session-model.js").Item} Item */
 
 const STYLE = sheet(`
-.list { display: grid; gap: 0; }
+.list { display: grid; grid-template-columns: minmax(0, 1fr); }
 .chunk { display: flow-root; }
 .item { margin-block: 10px; }
 .item:empty { margin: 0; }
-.item.call + .item.call { margin-top: -4px; }
+.item.of-call + .item.of-call { margin-top: -4px; }
 .message { max-width: min(82%, 46em); margin-left: auto; background: var(--accent-soft); border-radius: 12px 12px 3px 12px; padding: 9px 13px; width: fit-content; overflow-wrap: anywhere; }
-.message .by, .answer .by { font-size: .8em; color: var(--ink-3); display: block; margin-bottom: 2px; }
+.message .by { font-size: .82em; color: var(--ink-2); display: block; margin-bottom: 2px; }
 .answer { max-width: 50em; padding: 2px 2px; overflow-wrap: anywhere; }
 .note { display: flex; gap: 8px; align-items: center; color: var(--ink-3); font-size: .88em; padding: 2px 0; overflow-wrap: anywhere; }
 .note::before, .note::after { content: ""; flex: 1; height: 1px; background: var(--line); min-width: 12px; }
@@ -228,7 +228,7 @@ class Chunk {
 
   /** @param {Item} item @param {HTMLElement} slot @param {number} at */
   show(item, slot, at) {
-    slot.className = `item ${item.kind}`;
+    slot.className = `item of-${item.kind}`;
     if (item.kind !== "call") return fill(slot, renderItem(item));
     let card = this.cards.get(at);
     if (!card) {

@@ -16,6 +16,9 @@ const TAGS = { approval: "haft-approval", elicitation: "haft-elicitation", settl
 /** @type {Record<string, string>} */
 const KIND_ICONS = { approval: "shield", elicitation: "question", settlement: "alert" };
 
+/** How long a decision stays in view before the next card takes its place. */
+const READ_MS = 1500;
+
 /** @param {App} app */
 export function inboxView(app) {
   const inbox = new Inbox(app);
@@ -64,7 +67,8 @@ class Inbox {
     this.entries = this.app.waiting.filter((pending) => TAGS[pending.kind]).sort((a, b) => a.expires_at - b.expires_at);
     const isGone = (/** @type {string} */ key) => !this.entries.some((entry) => keyOf(entry) === key);
     for (const key of [...this.chosen]) if (isGone(key)) this.chosen.delete(key);
-    // A card whose decision is being read stays until another one is chosen.
+    // Someone else's decision was seen once something else comes; one's own is read for a moment.
+    if (this.card?.stage === "over" && !this.card.decision?.mine && this.entries.length > 0) this.card = null;
     if (!this.card && (this.selected === null || isGone(this.selected))) {
       const next = this.entries[Math.min(Math.max(before, 0), this.entries.length - 1)];
       this.selected = next ? keyOf(next) : null;
@@ -166,12 +170,20 @@ class Inbox {
     card.pending = entry;
     card.addEventListener("haft-over", () => {
       this.status.textContent = "Decided.";
+      setTimeout(() => this.goOn(card), READ_MS);
     });
     this.card = card;
     fill(this.detail, h("p", { class: "context" },
       h("a", { href: `#/sessions/${entry.session}/${entry.call}` }, "Open the session"),
       h("span", { title: exact(entry.since ?? 0) }, `asked ${exact(entry.since ?? 0).slice(11, 19)} UTC`),
       h("span", {}, "decided by anyone whose key may decide")), card);
+  }
+
+  /** Shows the next one, once the last decision was read. @param {WaitingElement} card */
+  goOn(card) {
+    if (this.card !== card || !card.isConnected || this.entries.every((entry) => keyOf(entry) === this.selected)) return;
+    this.card = null;
+    this.refresh();
   }
 
   count() {
@@ -200,7 +212,7 @@ class Inbox {
   /** @param {KeyboardEvent} event */
   key(event) {
     const target = event.composedPath()[0];
-    const isTyping = target instanceof HTMLElement && /^(input|textarea|select)$/i.test(target.tagName) && target.getAttribute("type") !== "checkbox";
+    const isTyping = target instanceof HTMLElement && target.matches("textarea, select, input:not([type=checkbox], [type=radio])");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
     const card = /** @type {any} */ (this.card);
     const press = (/** @type {string} */ key) => /** @type {HTMLElement | null} */ (this.card?.root.querySelector(`[aria-keyshortcuts="${key}"]`))?.click();

@@ -16,7 +16,7 @@ export async function toolsView(app) {
     document.adoptedStyleSheets = document.adoptedStyleSheets.filter((known) => known !== style);
   });
   const { data } = await app.haft.tools();
-  const detail = h("div");
+  const detail = h("div", { class: "stack" });
   const list = h("ul", { class: "rows", "aria-label": "Tools" });
   const search = h("input", { class: "input", type: "search", placeholder: `Search ${data.length} tools`, "aria-label": "Search tools", oninput: () => showList() });
   const selected = data.find((tool) => tool.name === app.path[0]) ?? data[0];
@@ -51,7 +51,7 @@ function row(tool, isSelected) {
 function showTool(app, detail, tool) {
   const mode = (tool.mode && MODES[tool.mode]) || UNCLASSIFIED;
   fill(detail, h("div", { class: "panel" },
-    h("div", { class: "title" }, h("h2", {}, tool.title ?? tool.name), h("code", {}, tool.name), h("span", { class: "spring" }), h("span", { class: "aside" }, tool.version)),
+    h("div", { class: "title" }, h("h2", {}, tool.title ?? tool.name), tool.title ? h("code", {}, tool.name) : null, h("span", { class: "spring" }), h("span", { class: "aside" }, tool.version)),
     h("div", { class: "pad" },
       h("p", {}, tool.description),
       h("div", { class: "badges" }, h("span", { class: `badge ${mode.tone}`, title: mode.hint }, mode.text), h("span", { class: "badge" }, `run by: ${tool.executor}`), h("span", { class: "badge" }, tool.ownership),

@@ -53,7 +53,15 @@ export async function axeFindings(page) {
 /** Opens a page and keeps what went wrong in it. */
 export async function open(browser, url, { scheme = "light", width = 1280, height = 900, ...more } = {}) {
   const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height }, deviceScaleFactor: 2, reducedMotion: "reduce", ...more });
+  // While one writes: the files as they are, without building the binary anew.
+  if (process.env.HAFT_CONSOLE_FROM_DISK) {
+    await context.route("**/console/**", (route) => {
+      const file = new URL(route.request().url()).pathname.replace("/console/", "");
+      return route.fulfill({ path: path.join(CONSOLE, file), contentType: TYPES[path.extname(file)] });
+    });
+  }
   const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
   page.troubles = [];
   page.on("pageerror", (error) => page.troubles.push(error.message));
   page.on("console", (message) => message.type() === "error" && page.troubles.push(message.text()));

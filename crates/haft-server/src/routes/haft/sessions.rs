@@ -73,6 +73,9 @@ async fn named(
             Event::CallProposed { contract, .. } => {
                 title = title.or_else(|| Some(format!("Call of {}", contract.tool)));
             }
+            Event::CallRejected { name, .. } => {
+                title = title.or_else(|| Some(format!("Call of {name}")));
+            }
             _ => {}
         }
     }
