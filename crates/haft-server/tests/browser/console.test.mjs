@@ -41,6 +41,7 @@ async function at(place, { of = server, ...options } = {}) {
 const button = (page, name) => page.getByRole("button", { name, exact: true });
 const decisions = async (session, of = server) => (await of.events(session)).filter(({ event }) => event.type === "call.resolved").map(({ event }) => event.decision.type);
 
+// S4-18, S4-32: what runs and what waits, each shown by who runs it.
 test("a fresh install leads from the printed address through a question, a diff, an approval and an undo", async () => {
   const own = await Server.start();
   const page = await open(browser, own.address, { deviceScaleFactor: 1, width: 1360 });
@@ -179,7 +180,7 @@ test("several alike are approved together", async () => {
 });
 
 // S4-28, S4-30: what a page says is a result from outside, once.
-test("S4-30 a client's call runs in the tabs that are there, and one of them wins", async () => {
+test("S4-28 S4-30 a client's call runs in the tabs that are there, and one of them wins", async () => {
   const session = await server.tour();
   const tabs = await Promise.all([at(`/sessions/${session}`), at(`/sessions/${session}`)]);
   const answers = [];
@@ -224,7 +225,8 @@ test("nothing is lost when the server is killed while people look and is started
   await own.stop();
 });
 
-test("a call whose process died is settled by a person", async () => {
+// S0-20: what touches the machine waits for consent, here and wherever it is called.
+test("S0-20 a call whose process died is settled by a person", async () => {
   const own = await Server.start();
   void own.post("/tools/shell_exec/call", { arguments: { command: "sleep 600" } }).catch(() => {});
   const wait = await own.waiting("approval");
@@ -286,7 +288,8 @@ test("a yes for the session lets the next call through, with its reason on recor
   await page.context().close();
 });
 
-test("a tool is tried with a form, through the whole lifecycle", async () => {
+// S0-17: what only reads runs without consent.
+test("S0-17 a tool is tried with a form, through the whole lifecycle", async () => {
   const page = await at("/tools/glob");
   await page.getByLabel("Pattern").fill("**/*.md");
   await button(page, "Run").click();
