@@ -13,7 +13,10 @@
 //! its own time limit, a key never follows a redirect, and no proxy is taken from the
 //! environment. TLS is rustls with ring, trusting whom the system trusts.
 
+mod agents;
+mod directive;
 mod http;
+mod memory;
 mod model;
 mod name;
 pub mod provider;
@@ -21,11 +24,13 @@ mod request;
 mod scripted;
 mod spans;
 mod sse;
+mod summary;
 mod text_calls;
 pub mod tokens;
 pub mod transcript;
 
-pub use model::{ModelConfig, ProviderModel};
+pub use agents::{AgentSpec, ChoiceError, Models, Providers};
+pub use model::{ModelConfig, Overflow, Proactive, ProviderModel};
 pub use name::{ModelName, ModelNameError, Vendor};
 pub use request::CallStyle;
 pub use scripted::{Script, ScriptError, ScriptedModel};

@@ -9,7 +9,8 @@ use haft_runtime::registry::{Advertised, Registered};
 use haft_wire::Extension;
 use serde_json::{Map, Value, json};
 
-use crate::model::ModelConfig;
+use crate::directive;
+use crate::model::{ModelConfig, Proactive};
 use crate::provider::Api;
 use crate::text_calls::{self, Envelope};
 use crate::transcript::{Names, Rendered, Transcript, render};
@@ -110,17 +111,23 @@ pub(crate) fn envelope(config: &ModelConfig) -> Option<Envelope> {
 }
 
 /// Writes the body of a request.
-pub(crate) fn body(config: &ModelConfig, transcript: &Transcript, offer: &Offer) -> Value {
+pub(crate) fn body(
+    config: &ModelConfig,
+    told: Option<&str>,
+    transcript: &Transcript,
+    offer: &Offer,
+) -> Value {
     let api = config.provider.api;
-    let mut instructions = config.instructions.clone().unwrap_or_default();
+    let mut instructions = told.or(config.instructions.as_deref()).unwrap_or_default().to_owned();
+    if config.proactive == Proactive::Directed {
+        add_paragraph(&mut instructions, directive::INSTRUCTIONS);
+    }
     let envelope = envelope(config);
     let rendered = match envelope {
         None => render(transcript, api, &offer.names),
         Some(envelope) => {
-            if !instructions.is_empty() {
-                instructions.push_str("\n\n");
-            }
-            instructions.push_str(&text_calls::instructions(envelope, &offer.definitions));
+            let how = text_calls::instructions(envelope, &offer.definitions);
+            add_paragraph(&mut instructions, &how);
             render(&text_calls::flattened(transcript, envelope), api, &offer.names)
         }
     };
@@ -131,6 +138,7 @@ pub(crate) fn body(config: &ModelConfig, transcript: &Transcript, offer: &Offer)
     };
     body.insert("model".to_owned(), config.model.clone().into());
     body.insert("stream".to_owned(), true.into());
+    body.extend(config.extra.clone());
     match envelope {
         None if !offer.definitions.is_empty() => {
             body.insert("tools".to_owned(), offer.definitions.clone().into());
@@ -143,6 +151,27 @@ pub(crate) fn body(config: &ModelConfig, transcript: &Transcript, offer: &Offer)
         }
         None | Some(Envelope::Tags) => {}
     }
+    Value::Object(body)
+}
+
+fn add_paragraph(text: &mut String, more: &str) {
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(more);
+}
+
+/// Writes the body of a request for plain text, without tools.
+pub(crate) fn plain_body(config: &ModelConfig, instructions: &str, shown: &Transcript) -> Value {
+    let api = config.provider.api;
+    let rendered = render(shown, api, &Names::default());
+    let mut body = match api {
+        Api::AnthropicMessages => messages_body(config, instructions, rendered),
+        Api::OpenAiChat => chat_body(config, instructions, rendered),
+        Api::OpenAiResponses => responses_body(config, instructions, rendered),
+    };
+    body.insert("model".to_owned(), config.model.clone().into());
+    body.insert("stream".to_owned(), true.into());
     Value::Object(body)
 }
 

@@ -17,6 +17,8 @@
 //! say = "It rains."
 //! ```
 //!
+//! What a turn says may end with a loop directive, as a model's answer may.
+//!
 //! Which turn is next follows from the log, so a script goes on where it was after a crash.
 
 use haft_core::session::Event;
@@ -25,6 +27,7 @@ use haft_runtime::{AskedCall, Model, ModelAnswer, ModelRequest, ToolFuture};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::directive;
 use crate::transcript::{Item, Transcript, result_text, said};
 
 /// What a scripted model says, turn by turn.
@@ -143,13 +146,18 @@ impl ScriptedModel {
 
 impl Turn {
     fn answer(&self, n_before: usize) -> ModelAnswer {
-        let say = self.say.iter().map(|text| ContentBlock::Text { text: text.clone() });
+        let (said, directive) = match self.say.as_deref().map(directive::read) {
+            Some((said, directive)) => (Some(said).filter(|said| !said.is_empty()), directive),
+            None => (None, None),
+        };
+        let say = said.map(|text| ContentBlock::Text { text });
         let calls = self.calls.iter().enumerate().filter_map(|(i, call)| {
             let provider_id = ProviderCallId::new(format!("scripted_{n_before}_{i}")).ok()?;
             let arguments = Value::Object(call.arguments.clone()).to_string();
             Some(AskedCall { provider_id, name: call.tool.clone(), arguments })
         });
-        ModelAnswer { content: say.collect(), calls: calls.collect(), ..ModelAnswer::default() }
+        let (content, calls) = (say.into_iter().collect(), calls.collect());
+        ModelAnswer { content, calls, directive, ..ModelAnswer::default() }
     }
 }
 
@@ -160,6 +168,7 @@ fn last_message(transcript: &Transcript) -> String {
         Some(Item::Assistant { calls, .. }) => {
             calls.iter().map(result_text).collect::<Vec<_>>().join("\n")
         }
+        Some(Item::Note { text } | Item::Summary { text }) => text.clone(),
         Some(Item::LeftOut { .. }) | None => String::new(),
     }
 }

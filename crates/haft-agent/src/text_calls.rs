@@ -72,10 +72,18 @@ pub(crate) fn flattened(transcript: &Transcript, envelope: Envelope) -> Transcri
         match item {
             Item::User { content } => items.push(user(defused(&said(content)))),
             Item::LeftOut { items: n } => items.push(Item::LeftOut { items: *n }),
-            Item::Assistant { turn, content, calls } => {
+            Item::Note { text } => items.push(Item::Note { text: defused(text) }),
+            Item::Summary { text } => items.push(Item::Summary { text: defused(text) }),
+            Item::Assistant { turn, content, calls, .. } => {
                 let text = written(&said(content), calls, envelope);
                 let content = vec![ContentBlock::Text { text }];
-                items.push(Item::Assistant { turn: *turn, content, calls: Vec::new() });
+                let (turn, calls_shown) = (*turn, Vec::new());
+                items.push(Item::Assistant {
+                    turn,
+                    content,
+                    calls: calls_shown,
+                    provider_meta: None,
+                });
                 if !calls.is_empty() {
                     let results: Vec<String> = calls.iter().map(result).collect();
                     items.push(user(results.join("\n")));

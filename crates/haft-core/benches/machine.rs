@@ -8,9 +8,9 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use haft_core::journal::Head;
 use haft_core::session::{
-    AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver, Input, ModelAnswered,
-    Opened, PolicyFacts, Proposal, Resolution, Resolved, Returned, SoundCall, State, decide,
-    evolve,
+    AnswerDetails, AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver, Input,
+    ModelAnswered, Opened, PolicyFacts, Proposal, Resolution, Resolved, Returned, SoundCall, State,
+    decide, evolve,
 };
 use haft_core::tool::{Definition, Gate, Schema, ToolSpec};
 use haft_core::{
@@ -160,6 +160,7 @@ fn sixteen_calls_proposed_at_once(bencher: Bencher<'_, '_>) {
             calls,
             provider_results: Vec::new(),
             narrowed: vec![],
+            details: AnswerDetails::default(),
         };
         step(&mut state, Input::ModelAnswered(answer));
         state

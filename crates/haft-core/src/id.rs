@@ -71,11 +71,9 @@ macro_rules! id_type {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let text = encode(self.0);
                 f.write_str(concat!($prefix, "_"))?;
-                for byte in encode(self.0) {
-                    fmt::Write::write_char(f, char::from(byte))?;
-                }
-                Ok(())
+                f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
             }
         }
 
@@ -134,6 +132,10 @@ id_type! {
 id_type! {
     /// Names one resolution, chosen by the resolver, so that a retry is recognised as the same.
     ResolutionId, "res"
+}
+id_type! {
+    /// Names one time at which a session goes on by itself.
+    WakeId, "wake"
 }
 id_type! {
     /// Names arguments kept sealed outside the log because they hold secrets.

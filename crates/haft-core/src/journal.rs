@@ -54,13 +54,13 @@ impl Head {
         at: Timestamp,
         event: &Event,
     ) -> Result<Entry, JournalError> {
-        let body = serde_json::to_string(event).map_err(|error| JournalError::Unwritable {
-            event: event.name(),
-            message: error.to_string(),
-        })?;
-        if nesting(&body) > NESTING_MAX {
-            let message = format!("expected at most {NESTING_MAX} levels of nesting");
-            return Err(JournalError::Unwritable { event: event.name(), message });
+        let unwritable =
+            |message: String| JournalError::Unwritable { event: event.name(), message };
+        let mut body = Vec::with_capacity(BODY_LEN_USUAL);
+        serde_json::to_writer(&mut body, event).map_err(|error| unwritable(error.to_string()))?;
+        let body = String::from_utf8(body).map_err(|error| unwritable(error.to_string()))?;
+        if openings(&body) > NESTING_MAX && nesting(&body) > NESTING_MAX {
+            return Err(unwritable(format!("expected at most {NESTING_MAX} levels of nesting")));
         }
         let seq = self.seq + 1;
         let hash = chain(self.hash, FORMAT, session, seq, at, &body);
@@ -87,8 +87,17 @@ impl Head {
     }
 }
 
+/// Most events fit, so that their text is not moved while it is written.
+const BODY_LEN_USUAL: usize = 768;
+
 /// What readers of JSON take without complaint; an entry beyond it could never be read back.
 const NESTING_MAX: usize = 120;
+
+/// Returns how many brackets are opened in a JSON text at most: it is not nested more deeply, and
+/// counting them is cheap.
+fn openings(body: &str) -> usize {
+    body.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count()
+}
 
 /// Returns how deeply a JSON text is nested.
 fn nesting(body: &str) -> usize {

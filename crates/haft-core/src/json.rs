@@ -102,6 +102,21 @@ impl JsonError {
     pub fn kind(&self) -> &JsonErrorKind {
         &self.kind
     }
+
+    /// Puts a mask in the place of what is quoted from the text, for texts that hold secrets.
+    #[must_use]
+    pub fn without_quotes(mut self, mask: &str) -> Self {
+        match &mut self.kind {
+            JsonErrorKind::Number { found: quoted }
+            | JsonErrorKind::DuplicateKey { key: quoted } => *quoted = mask.into(),
+            JsonErrorKind::TooLarge { .. }
+            | JsonErrorKind::TooDeep { .. }
+            | JsonErrorKind::Character { .. }
+            | JsonErrorKind::Syntax { .. }
+            | JsonErrorKind::NotAnObject { .. } => {}
+        }
+        self
+    }
 }
 
 impl std::error::Error for JsonError {}

@@ -19,7 +19,7 @@ pub use arguments::{Arguments, RequestedCall, Seal};
 pub use digest::{Digest, DigestError, canonical};
 pub use id::{
     ArtifactId, CallId, GrantId, IdError, MessageId, ProviderCallId, ProviderCallIdError,
-    ResolutionId, SealId, SessionId,
+    ResolutionId, SealId, SessionId, WakeId,
 };
 pub use name::{NameError, ToolAlias, ToolName};
 pub use outcome::{

@@ -1,5 +1,6 @@
 //! Tool names: canonical, provider-safe, and hard to confuse.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,6 +14,13 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ToolName(Arc<str>);
+
+/// Equal, ordered and hashed like its text.
+impl Borrow<str> for ToolName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 impl ToolName {
     /// The longest name that every provider takes.

@@ -95,19 +95,30 @@ fn advertise_again(bencher: Bencher, count: usize) {
     bencher.bench_local(|| registry.advertise(black_box(&exposure)));
 }
 
-/// After a change, nothing is remembered.
+/// An exposure that was not asked for before: all but one of the tools.
 #[divan::bench(args = [10, 1_000, 10_000], sample_count = 30)]
 fn advertise_anew(bencher: Bencher, count: usize) {
-    let (registry, exposure) = (registry(count), Exposure::default());
-    let deny = |n: u64| {
-        let name = format!("none_{n}").parse().unwrap_or_else(|error| panic!("{error}"));
-        Exposure { deny: [name].into(), ..exposure.clone() }
-    };
+    let registry = registry(count);
     let mut n = 0;
     bencher
         .with_inputs(|| {
-            n += 1;
-            deny(n)
+            n = n % count + 1;
+            let name = last(n).parse().unwrap_or_else(|error| panic!("{error}"));
+            Exposure { deny: [name].into(), ..Exposure::default() }
+        })
+        .bench_local_refs(|exposure| registry.advertise(exposure));
+}
+
+/// The first offer after a tool was registered.
+#[divan::bench(args = [10, 1_000, 10_000], sample_count = 30)]
+fn advertise_after_a_change(bencher: Bencher, count: usize) {
+    let registry = registry(count);
+    let one = || registry.remove(&last(count)).and_then(|tool| tool.code().cloned());
+    bencher
+        .with_inputs(|| {
+            let code = one().unwrap_or_else(|| panic!("registered above"));
+            registry.register_arc(code).unwrap_or_else(|error| panic!("{error}"));
+            Exposure::default()
         })
         .bench_local_refs(|exposure| registry.advertise(exposure));
 }

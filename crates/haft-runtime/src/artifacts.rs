@@ -1,6 +1,8 @@
 //! Outputs kept outside the log: keeping them, and reading a piece of one.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::json::{self, JsonLimits};
 use haft_core::{ArtifactId, ArtifactRef, JsonPointer, SessionId};
@@ -10,11 +12,27 @@ use serde_json::Value;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
 
+/// The largest artifact that is read as JSON: a document takes several times its text in memory.
+const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+/// How many documents are remembered. An artifact never changes, and a call that points at one is
+/// previewed, run and tried again.
+const REMEMBERED: usize = 8;
+/// The largest that is.
+const REMEMBERED_BYTES_MAX: usize = 512 << 10;
+
 /// Where outputs are kept. A runtime without a store keeps none, and says so.
 #[derive(Clone)]
 pub struct Artifacts {
     store: Option<Store>,
     clock: Clock,
+    remembered: Arc<Mutex<VecDeque<Document>>>,
+}
+
+/// A JSON artifact that was read.
+struct Document {
+    session: SessionId,
+    id: ArtifactId,
+    value: Arc<Value>,
 }
 
 /// The lines of an artifact that were asked for.
@@ -69,6 +87,22 @@ pub enum ArtifactsError {
         /// How many at most.
         max: usize,
     },
+    /// It is too large to be read as JSON.
+    #[error("artifact `{id}` has {found} bytes; only in one of at most {max} can be pointed")]
+    TooLarge {
+        /// The artifact.
+        id: ArtifactId,
+        /// Its size.
+        found: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// What is pointed at is too large together.
+    #[error("expected references to at most {max} bytes together, found more; point at less")]
+    TooMuch {
+        /// The limit.
+        max: usize,
+    },
     /// Nothing is there.
     #[error("artifact `{id}` has nothing at `{pointer}`")]
     NothingThere {
@@ -88,7 +122,7 @@ pub enum ArtifactsError {
 impl Artifacts {
     /// Keeps artifacts in a store.
     pub(crate) fn new(store: Option<Store>, clock: Clock) -> Self {
-        Self { store, clock }
+        Self { store, clock, remembered: Arc::default() }
     }
 
     /// Keeps an output of a session.
@@ -187,13 +221,44 @@ impl Artifacts {
         id: ArtifactId,
         pointer: &JsonPointer,
     ) -> Result<Value, ArtifactsError> {
-        let artifact = self.read(session, id).await?;
-        let limits = JsonLimits { bytes_max: artifact.body.len(), ..JsonLimits::default() };
-        let value = json::parse(&artifact.body, limits).map_err(|error| {
-            ArtifactsError::NotJson { id, pointer: pointer.clone(), found: error.to_string() }
-        })?;
-        let found = value.pointer(pointer.as_str()).cloned();
+        let document = self.document(session, id, pointer).await?;
+        let found = document.pointer(pointer.as_str()).cloned();
         found.ok_or_else(|| ArtifactsError::NothingThere { id, pointer: pointer.clone() })
+    }
+
+    /// Reads a JSON artifact as a whole; `pointer` is what it is read for.
+    pub(crate) async fn document(
+        &self,
+        session: SessionId,
+        id: ArtifactId,
+        pointer: &JsonPointer,
+    ) -> Result<Arc<Value>, ArtifactsError> {
+        let is_it = |known: &&Document| (known.session, known.id) == (session, id);
+        if let Some(known) = self.remembered().iter().find(is_it) {
+            return Ok(Arc::clone(&known.value));
+        }
+        let body = self.read(session, id).await?.body;
+        if body.len() > DOCUMENT_BYTES_MAX {
+            let (found, max) = (body.len(), DOCUMENT_BYTES_MAX);
+            return Err(ArtifactsError::TooLarge { id, found, max });
+        }
+        let limits = JsonLimits { bytes_max: DOCUMENT_BYTES_MAX, ..JsonLimits::default() };
+        let value = json::parse(&body, limits).map_err(|error| ArtifactsError::NotJson {
+            id,
+            pointer: pointer.clone(),
+            found: error.to_string(),
+        })?;
+        let value = Arc::new(value);
+        if body.len() <= REMEMBERED_BYTES_MAX {
+            let mut remembered = self.remembered();
+            remembered.truncate(REMEMBERED - 1);
+            remembered.push_front(Document { session, id, value: Arc::clone(&value) });
+        }
+        Ok(value)
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, VecDeque<Document>> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn store(&self) -> Result<&Store, ArtifactsError> {

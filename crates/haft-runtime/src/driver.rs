@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft_core::session::{
     Config, DecidedBy, Input, Opened, Refusal, Reply, Resolved, Stale, State, accept, decide,
 };
-use haft_core::{Actor, CallId, SessionId};
+use haft_core::{Actor, CallId, Millis, SessionId};
 use haft_store::Error as StoreError;
 use haft_store::{
-    Append, AppendError, CreateError, Fence, NewSession, NodeId, Store, Tenant, Wake,
+    Append, AppendError, CreateError, Fence, FollowedBy, NewSession, NodeId, Store, Tenant, Wake,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -35,6 +36,10 @@ const MAILBOX_MAX: usize = 256;
 
 /// How long a node that goes away waits for its store to take what its last jobs did.
 const RECORDING_MAX: Duration = Duration::from_secs(5);
+
+/// How soon others look after a session that this node recorded something for and then did not
+/// come to look after, because it died.
+const FOLLOW_UP_MAX: Millis = Millis::from_secs(2);
 
 /// How often a late report is tried.
 const LATE_EVERY: Duration = Duration::from_millis(500);
@@ -113,6 +118,8 @@ pub(crate) struct Shared<P> {
     /// Cancelled when what runs is not waited for any more.
     pub(crate) leaving: CancellationToken,
     table: Mutex<Table>,
+    /// Whether someone has asked for something of late: then what fell due must not hold them up.
+    asked: AtomicBool,
 }
 
 /// The sessions at work on this node. Letters are sent under its lock, so that a task leaves
@@ -137,6 +144,7 @@ impl<P: Performer> Driver<P> {
             draining: CancellationToken::new(),
             leaving: CancellationToken::new(),
             table: Mutex::default(),
+            asked: AtomicBool::new(false),
         });
         let sweeper = tokio::spawn(sweeper::run(Arc::clone(&shared), settings.clone()));
         let heart = tokio::spawn(sweeper::beat(Arc::clone(&shared), settings.clone()));
@@ -154,6 +162,7 @@ impl<P: Performer> Driver<P> {
         config: Config,
         by: Actor,
     ) -> Result<SessionId, InputError> {
+        self.shared.asked.store(true, Ordering::Relaxed);
         let now = self.shared.clock.now();
         let session = SessionId::from_bits(self.fresh()?);
         let opened = Opened { session, config, by };
@@ -173,17 +182,8 @@ impl<P: Performer> Driver<P> {
     ///
     /// When the session refuses it, or it could not be recorded.
     pub async fn input(&self, session: SessionId, input: Input) -> Result<Reply, InputError> {
-        let (answer, answered) = oneshot::channel();
-        Shared::post(&self.shared, session, Letter::Input(Box::new(input.clone()), answer))?;
-        match answered.await.unwrap_or(Err(InputError::ShuttingDown)) {
-            Err(InputError::OwnedElsewhere { node }) => match self.record(session, input).await {
-                Err(InputError::Refused(Refusal::NeedsOwner)) => {
-                    Err(InputError::OwnedElsewhere { node })
-                }
-                recorded => recorded,
-            },
-            answer => answer,
-        }
+        self.shared.asked.store(true, Ordering::Relaxed);
+        Shared::input(&self.shared, session, input).await
     }
 
     /// Ends a wait, on whatever node: nobody needs to own the session. It is acknowledged when
@@ -197,6 +197,7 @@ impl<P: Performer> Driver<P> {
         session: SessionId,
         resolved: Resolved,
     ) -> Result<Reply, InputError> {
+        self.shared.asked.store(true, Ordering::Relaxed);
         let (call, id, kind) = (resolved.call, resolved.id, resolved.resolution.kind());
         match self.record(session, Input::Resolved(resolved)).await {
             Err(InputError::Refused(Refusal::Stale(Stale::Unknown))) => {
@@ -318,6 +319,20 @@ impl<P> Shared<P> {
         self.lease.term().ok_or(InputError::LeaseLapsed)
     }
 
+    /// Says who looks after a session that something is appended to without its owner. When that
+    /// can be this node, no other need hear of it.
+    fn followed_by(&self, owner: Option<&NodeId>) -> FollowedBy {
+        if self.is_draining() || owner.is_some_and(|owner| *owner != self.node) {
+            return FollowedBy::Anyone;
+        }
+        FollowedBy::Appender { now: self.clock.moment(), hold: FOLLOW_UP_MAX }
+    }
+
+    /// Returns whether anyone has asked for anything since this was last called.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+
     /// Takes a session off the table if, with nobody able to write to it, it still wants to go.
     pub(crate) fn leave(&self, session: SessionId, wants_to_go: impl FnOnce() -> bool) -> bool {
         let mut table = self.table();
@@ -330,6 +345,27 @@ impl<P> Shared<P> {
 }
 
 impl<P: Performer> Shared<P> {
+    /// Gives a session an input, here or, when another node owns it, by its log.
+    pub(crate) async fn input(
+        shared: &Arc<Self>,
+        session: SessionId,
+        input: Input,
+    ) -> Result<Reply, InputError> {
+        let (answer, answered) = oneshot::channel();
+        Self::post(shared, session, Letter::Input(Box::new(input.clone()), answer))?;
+        match answered.await.unwrap_or(Err(InputError::ShuttingDown)) {
+            Err(InputError::OwnedElsewhere { node }) => {
+                match Self::record(shared, session, input).await {
+                    Err(InputError::Refused(Refusal::NeedsOwner)) => {
+                        Err(InputError::OwnedElsewhere { node })
+                    }
+                    recorded => recorded,
+                }
+            }
+            answer => answer,
+        }
+    }
+
     /// Sends a letter to a session's task, starting one if it is at rest.
     fn post(shared: &Arc<Self>, session: SessionId, letter: Letter) -> Result<(), InputError> {
         let mut table = shared.table();
@@ -380,6 +416,16 @@ impl<P: Performer> Shared<P> {
         }
     }
 
+    /// Has a session looked at by whoever finds its wake.
+    fn leave_to_others(shared: &Arc<Self>, session: SessionId) {
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            if let Err(error) = shared.store.wake(session).await {
+                tracing::debug!(%session, %error, "its wake is found when its claim lapses");
+            }
+        });
+    }
+
     /// Records an input on behalf of nobody in particular, then has the session looked at here.
     pub(crate) async fn record(
         shared: &Arc<Self>,
@@ -400,6 +446,7 @@ impl<P: Performer> Shared<P> {
                 at: now,
                 events: decision.events,
                 snapshot: None,
+                followed_by: shared.followed_by(loaded.owner.as_ref()),
             };
             shared.observer.pass(Boundary::Decided);
             match shared.store.append(&append).await {
@@ -411,7 +458,9 @@ impl<P: Performer> Shared<P> {
                         events: append.events.into(),
                     });
                     let wake = Wake { session, seq: head.seq };
-                    Self::wake(shared, session, Some(wake));
+                    if Self::post(shared, session, Letter::Wake(Some(wake))).is_err() {
+                        Self::leave_to_others(shared, session);
+                    }
                     return Ok(decision.reply);
                 }
                 Err(AppendError::HeadMoved { .. } | AppendError::Fenced { .. }) => {}

@@ -7,19 +7,49 @@ use haft_core::session::{
     AttemptEnded, AttemptReport, Input, ModelFailed, Preview, Previewed, Returned, Verification,
     Verified,
 };
-use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure};
+use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure, SessionId};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::performer::{Job, Performer, Task};
 
 /// What a job is known by within its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum JobKey {
-    Model { turn: u32, attempt: u32 },
-    Preview { call: CallId },
-    Execute { call: CallId, attempt: u32 },
-    Verify { call: CallId, attempt: u32 },
+    Model {
+        turn: u32,
+        attempt: u32,
+    },
+    Preview {
+        call: CallId,
+    },
+    Execute {
+        call: CallId,
+        attempt: u32,
+    },
+    Verify {
+        call: CallId,
+        attempt: u32,
+    },
+    /// An errand to a child.
+    Child {
+        child: SessionId,
+    },
+    /// An errand to the parent.
+    Parent,
+}
+
+impl JobKey {
+    /// Returns the call that the job is for.
+    pub(crate) fn call(self) -> Option<CallId> {
+        match self {
+            Self::Model { .. } | Self::Child { .. } | Self::Parent => None,
+            Self::Preview { call } | Self::Execute { call, .. } | Self::Verify { call, .. } => {
+                Some(call)
+            }
+        }
+    }
 }
 
 /// A job that ended.
@@ -72,7 +102,7 @@ impl Task {
 /// Panics end here, in the task that tokio keeps apart; nothing else catches any.
 pub(crate) async fn run<P: Performer>(performer: Arc<P>, job: Job, grace: Duration) -> Input {
     let (key, limit, stop) = (job.task.key(), job.task.time_limit(), job.stop.clone());
-    let mut work = tokio::spawn(async move { performer.perform(job).await });
+    let mut work = tokio::spawn(async move { performer.perform(job).await }.in_current_span());
     let overrun = tokio::select! {
         joined = &mut work => return reported(joined, key),
         () = elapsed(limit) => Overrun::OutOfTime,
@@ -135,6 +165,9 @@ fn answers(input: &Input, key: JobKey) -> bool {
         (Input::ModelFailed(failed), JobKey::Model { turn, attempt }) => {
             (failed.turn, failed.attempt) == (turn, attempt)
         }
+        (Input::ContextSummarised(summarised), JobKey::Model { turn, attempt }) => {
+            (summarised.turn, summarised.attempt) == (turn, attempt)
+        }
         (Input::Previewed(previewed), JobKey::Preview { call }) => previewed.call == call,
         (Input::AttemptEnded(ended), JobKey::Execute { call, attempt }) => {
             (ended.call, ended.attempt) == (call, attempt)
@@ -150,9 +183,9 @@ fn is_success(input: &Input) -> bool {
     match input {
         Input::AttemptEnded(ended) => match &ended.report {
             AttemptReport::Returned(returned) => matches!(returned.result, CallResult::Ok(_)),
-            AttemptReport::WorldMoved { .. } => true,
+            AttemptReport::WorldMoved { .. } | AttemptReport::Delegated(_) => true,
         },
-        Input::ModelAnswered(_) => true,
+        Input::ModelAnswered(_) | Input::ContextSummarised(_) => true,
         Input::Previewed(previewed) => previewed.preview.trouble.is_none(),
         Input::Verified(verified) => !matches!(verified.verdict, Verification::Unknown),
         _ => false,
@@ -178,5 +211,7 @@ fn failed(key: JobKey, class: ErrorClass, message: &str) -> Input {
         JobKey::Verify { call, attempt } => {
             Input::Verified(Verified { call, attempt, verdict: Verification::Unknown })
         }
+        // An errand that was cut short is run again by whoever looks next.
+        JobKey::Child { .. } | JobKey::Parent => Input::Woken,
     }
 }

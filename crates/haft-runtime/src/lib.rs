@@ -28,6 +28,7 @@ mod sweeper;
 pub mod testing;
 mod tool;
 mod toolbox;
+mod unwinding;
 
 pub use artifacts::{Artifacts, ArtifactsError, Found, Slice};
 pub use boundary::{Boundary, Observer};
@@ -40,12 +41,13 @@ pub use haft::{
     UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step};
-pub use model::{AskedCall, Model, ModelAnswer, ModelRequest, SessionLog};
+pub use model::{AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish};
 pub use performer::{Job, Performer, Task};
 #[doc(hidden)]
 pub use tool::__private;
 pub use tool::{
-    FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError, ToolFuture,
+    Delegated, FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError,
+    ToolFuture,
 };
 pub use toolbox::{
     Invocation, Judgement, Middleware, Next, Opinion, Policy, SealingKey, Toolbox, Verifier, Wish,

@@ -30,6 +30,17 @@ pub enum Live {
         /// The step.
         step: Step,
     },
+    /// The model is saying this; the whole answer is in the log once it has ended.
+    Text {
+        /// The session.
+        session: SessionId,
+        /// The turn.
+        turn: u32,
+        /// Which time the model is asked in this turn: what an earlier one said is void.
+        attempt: u32,
+        /// The next piece.
+        text: String,
+    },
     /// A running call says how far it is.
     Progress {
         /// The session.

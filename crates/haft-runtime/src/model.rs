@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
-use haft_core::session::{Event, Open, ProviderResult};
-use haft_core::{ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId};
+use haft_core::session::{
+    Directive, Event, Learning, Next, Open, Priority, ProviderResult, Summary, Usage, Wake,
+};
+use haft_core::{
+    ContentBlock, ErrorClass, Failure, Millis, ProviderCallId, SessionId, Timestamp, WakeId,
+};
 use haft_store::Store;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::live::LiveStream;
 use crate::registry::Advertised;
 use crate::tool::ToolFuture;
 
@@ -15,6 +21,14 @@ pub trait Model: Send + Sync + 'static {
     /// Asks for the answer to a turn. A failure is recorded as it is; the model is never asked
     /// again behind the session's back.
     fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>>;
+
+    /// Returns what is to stand for the earlier turns from here on, when what would be shown is
+    /// too much. It is recorded, and the model is then asked with it. A model that cannot
+    /// summarise is asked as it is.
+    fn summarise<'a>(&'a self, request: &'a ModelRequest) -> ToolFuture<'a, Option<Summary>> {
+        let _ = request;
+        Box::pin(async { None })
+    }
 }
 
 /// What a model is asked.
@@ -34,6 +48,8 @@ pub struct ModelRequest {
     pub advertised: Advertised,
     /// Cancelled when nobody wants the answer any more.
     pub stop: CancellationToken,
+    /// Where what the model says is told while it says it.
+    pub live: LiveStream,
 }
 
 /// How many entries of a log are read at once.
@@ -57,19 +73,29 @@ impl SessionLog {
     ///
     /// When the store cannot be read: without the log there is nothing to ask a model.
     pub async fn events(&self) -> Result<Vec<Event>, Failure> {
+        Ok(self.events_after(0).await?.into_iter().map(|(_, event)| event).collect())
+    }
+
+    /// Reads the events after a place, each with its own place, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionLog::events`].
+    pub async fn events_after(&self, mut after: u64) -> Result<Vec<(u64, Event)>, Failure> {
         let unread = |why: String| {
             let message = "the session's log cannot be read, so the model was not asked";
             Failure { debug: Some(why), ..Failure::new(ErrorClass::Upstream, message) }
         };
         let Some(store) = &self.store else { return Ok(Vec::new()) };
-        let (mut events, mut after) = (Vec::new(), 0);
+        let mut events = Vec::new();
         loop {
             let page = store.entries(self.session, after, PAGE).await;
             let page = page.map_err(|error| unread(error.to_string()))?;
             let Some(last) = page.last() else { return Ok(events) };
             after = last.seq;
             for entry in &page {
-                events.push(entry.event().map_err(|error| unread(error.to_string()))?);
+                let event = entry.event().map_err(|error| unread(error.to_string()))?;
+                events.push((entry.seq, event));
             }
         }
     }
@@ -84,6 +110,60 @@ pub struct ModelAnswer {
     pub calls: Vec<AskedCall>,
     /// Results of calls that its provider ran.
     pub provider_results: Vec<ProviderResult>,
+    /// What it cost.
+    pub usage: Option<Usage>,
+    /// What its provider wants to be shown again as it was, by the vendor's name.
+    pub provider_meta: Option<Value>,
+    /// What it says about how its work goes on.
+    pub directive: Option<LoopDirective>,
+}
+
+/// What a model says about how its work goes on (document 002): proactive work is no tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoopDirective {
+    /// After how long it wants to be asked again; `None` when it sleeps.
+    pub follow_up: Option<Millis>,
+    /// Where it stands, in its words.
+    pub summary: Option<String>,
+    /// When it wants to be asked again, and what for.
+    pub wakes: Vec<WakeWish>,
+    /// What it has learnt.
+    pub learnings: Vec<Learning>,
+}
+
+/// A time at which a model wants to be asked again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WakeWish {
+    /// After how long.
+    pub after: Millis,
+    /// What for.
+    pub reason: String,
+    /// What else to remember by then.
+    pub note: Option<String>,
+    /// While a wake with the same key is queued, another is not.
+    pub dedupe_key: Option<String>,
+    /// How much it matters beside others.
+    pub priority: Priority,
+}
+
+impl LoopDirective {
+    /// Gives every wake its id and its time.
+    pub(crate) fn at(
+        self,
+        now: Timestamp,
+        mut fresh: impl FnMut() -> Option<WakeId>,
+    ) -> Option<Directive> {
+        let next = match self.follow_up {
+            Some(after) => Next::Continue { wake: fresh()?, after },
+            None => Next::Sleep,
+        };
+        let wakes = self.wakes.into_iter().map(|wish| {
+            let WakeWish { after, reason, note, dedupe_key, priority } = wish;
+            Some(Wake { id: fresh()?, due: now + after, reason, note, dedupe_key, priority })
+        });
+        let wakes = wakes.collect::<Option<Vec<_>>>()?;
+        Some(Directive { next, summary: self.summary, wakes, learnings: self.learnings })
+    }
 }
 
 /// A call as a model asks for it.

@@ -2,6 +2,7 @@
 //! soon as nothing runs. A session that waits for someone outside has no task.
 
 mod doing;
+mod errands;
 mod leaving;
 
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +13,7 @@ use haft_core::SessionId;
 use haft_core::journal::Head;
 use haft_core::session::{Decision, Input, Refusal, Reply, State, ToolChanged, decide, note};
 use haft_store::{
-    AcquireError, Append, AppendError, ErrorKind, Fence, Lease, SNAPSHOT_EVERY, Wake,
+    AcquireError, Append, AppendError, ErrorKind, Fence, FollowedBy, Lease, SNAPSHOT_EVERY, Wake,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -60,6 +61,10 @@ pub(crate) struct SessionTask<P> {
     /// Whether something may be recorded as begun that nobody does: a write of unknown outcome
     /// took its effects with it.
     owes_effects: bool,
+    /// The span of the run under way.
+    run: Option<tracing::Span>,
+    /// The last wake that was dealt with and not yet finished.
+    woken: Option<Wake>,
 }
 
 /// The right to append to the session, and the term of the node in which it was last seen to be
@@ -112,6 +117,8 @@ impl<P: Performer> SessionTask<P> {
             snapshot_seq: 0,
             doubts_head: false,
             owes_effects: false,
+            run: None,
+            woken: None,
         }
     }
 
@@ -200,10 +207,22 @@ impl<P: Performer> SessionTask<P> {
             if self.running.is_empty() && self.leave_if_nothing_waits() {
                 return Exit::Quiet;
             }
+            if !self.running.is_empty() {
+                self.finish_wake().await;
+            }
             let Some(letter) = self.next_letter().await else { return Exit::Leaving };
             if let Err(lost) = self.take(letter).await {
                 return Exit::Lost(lost);
             }
+        }
+    }
+
+    /// A wake is finished when the session is given back, unless that may take a while.
+    async fn finish_wake(&mut self) {
+        let Some(wake) = self.woken.take() else { return };
+        if let Err(error) = self.shared.store.finish_wake(wake).await {
+            // The claim lapses and the session is looked at once more: no harm.
+            tracing::debug!(session = %self.session, %error, "a wake is not finished");
         }
     }
 
@@ -249,13 +268,11 @@ impl<P: Performer> SessionTask<P> {
             }
             Letter::NotBegun(task, number) => self.begin_again(*task, number).await,
             Letter::Wake(wake) => {
-                self.doubts_head = true;
+                // What it is about may have been read already; a wake that is about nothing in
+                // particular has no place in the log.
+                self.doubts_head |= wake.is_none_or(|it| it.seq == 0 || it.seq > self.head.seq);
                 self.step_unasked(Input::Woken).await?;
-                let Some(wake) = wake else { return Ok(()) };
-                if let Err(error) = self.shared.store.finish_wake(wake).await {
-                    // The claim lapses and the session is looked at once more: no harm.
-                    tracing::debug!(session = %self.session, %error, "a wake is not finished");
-                }
+                self.woken = wake.into_iter().chain(self.woken).max_by_key(|wake| wake.seq);
                 Ok(())
             }
         }
@@ -371,6 +388,7 @@ impl<P: Performer> SessionTask<P> {
             at,
             events: decision.events.clone(),
             snapshot: self.snapshot_due(decision),
+            followed_by: FollowedBy::Anyone,
         }
     }
 

@@ -15,9 +15,15 @@ use tokio::time::Instant;
 use crate::driver::{Settings, Shared};
 use crate::performer::Performer;
 
-/// How much is taken in one sweep: enough to share commits, few enough that new calls are not
-/// held up by a heap of old ones.
+/// How much is taken in one sweep while nobody asks for anything: enough to share commits.
 const BATCH: u32 = 128;
+
+/// The same while someone does: each commit is shared with whoever asks, who must not wait for a
+/// heap of old work.
+const BATCH_BESIDE_OTHERS: u32 = 8;
+
+/// How long the next sweep waits for the sessions of the last one at most.
+const REST_MAX: Duration = Duration::from_millis(50);
 
 /// How long claimed work is left alone before another node takes it up.
 const HOLD: Millis = Millis::from_secs(10);
@@ -26,7 +32,7 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
     let mut changes = shared.store.changes();
     loop {
         match sweep(&shared).await {
-            Ok(Swept::Full) => tokio::task::yield_now().await,
+            Ok(Swept::Full(sessions)) => come_to_rest(&shared, &sessions).await,
             Ok(Swept::Some) => {
                 tokio::select! {
                     () = changes.changed() => {}
@@ -82,18 +88,30 @@ async fn take_up<P: Performer>(shared: &Arc<Shared<P>>, left: Vec<SessionId>, un
     }
 }
 
+/// Waits until sessions have done what they were woken for, unless that takes long.
+async fn come_to_rest<P: Performer>(shared: &Shared<P>, sessions: &[SessionId]) {
+    let until = Instant::now() + REST_MAX;
+    let at_work = || sessions.iter().any(|session| shared.is_at_work(*session));
+    while at_work() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 enum Swept {
-    /// There may be more.
-    Full,
+    /// There may be more than what these sessions were woken for.
+    Full(Vec<SessionId>),
     /// That was all.
     Some,
 }
 
 async fn sweep<P: Performer>(shared: &Arc<Shared<P>>) -> Result<Swept, Error> {
     let moment = shared.clock.moment();
-    let due = shared.store.claim_due(&shared.node, moment, HOLD, BATCH).await?;
-    let wakes = shared.store.claim_wakes(&shared.node, moment, HOLD, BATCH).await?;
-    let full = due.len() == BATCH as usize || wakes.len() == BATCH as usize;
+    let batch = if shared.was_asked() { BATCH_BESIDE_OTHERS } else { BATCH };
+    let due = shared.store.claim_due(&shared.node, moment, HOLD, batch).await?;
+    let wakes = shared.store.claim_wakes(&shared.node, moment, HOLD, batch).await?;
+    let full = due.len() == batch as usize || wakes.len() == batch as usize;
+    let sessions = due.iter().map(|due| due.session).chain(wakes.iter().map(|wake| wake.session));
+    let sessions: Vec<_> = sessions.collect();
     let mut settling = JoinSet::new();
     for work in due {
         settling.spawn(settle(Arc::clone(shared), work));
@@ -107,7 +125,7 @@ async fn sweep<P: Performer>(shared: &Arc<Shared<P>>) -> Result<Swept, Error> {
             tracing::error!(%error, "settling due work panicked");
         }
     }
-    Ok(if full { Swept::Full } else { Swept::Some })
+    Ok(if full { Swept::Full(sessions) } else { Swept::Some })
 }
 
 /// An expiry is recorded like any other end of a wait; a due retry only needs its session to be

@@ -21,17 +21,21 @@ use std::time::{Duration, Instant};
 struct Effort {
     rounds: usize,
     files: usize,
+    output: u64,
 }
 
 fn main() {
     let full = std::env::args().any(|arg| arg == "--bench");
-    let effort =
-        if full { Effort { rounds: 40, files: 20_000 } } else { Effort { rounds: 2, files: 200 } };
+    let effort = match full {
+        true => Effort { rounds: 40, files: 20_000, output: 1_000_000_000 },
+        false => Effort { rounds: 2, files: 200, output: 1_000_000 },
+    };
     let temp = tempfile::tempdir().unwrap();
     plant(temp.path(), effort.files);
     let at = VirtualPath::parse("/workspace", &VirtualPath::top()).unwrap();
     let root = Root { at: at.clone(), host: temp.path().to_owned(), access: Access::ReadWrite };
     let mounts = Mounts::open([root]).unwrap();
+    outputs(&effort, &mounts, &at);
     starts(&effort, temp.path(), &mounts, &at);
     searches(&effort, temp.path(), &Files::new(mounts), &at);
 }
@@ -51,6 +55,30 @@ fn plant(root: &Path, files: usize) {
         }
         std::fs::write(directory.join(format!("f{number}.{ending}")), text).unwrap();
     }
+}
+
+/// Output beyond every cap: how much more memory it takes than a word, and how long beside a pipe.
+fn outputs(effort: &Effort, mounts: &Mounts, at: &VirtualPath) {
+    let launcher = Launcher::program(env!("CARGO_BIN_EXE_haft-sandbox-launcher"));
+    let sandbox = Sandbox::open(&launcher, &Policy::new(mounts.clone())).unwrap();
+    let flood = format!("head -c {} /dev/zero", effort.output);
+    let before = peak_kib();
+    let since = Instant::now();
+    let finished = sandbox.run(Command::script(&flood, at.clone())).unwrap().wait();
+    let took = since.elapsed();
+    assert_eq!((finished.exit, finished.stdout.total()), (Exit::Exited(0), effort.output));
+    let since = Instant::now();
+    let piped = format!("{flood} | cat > /dev/null");
+    std::process::Command::new("bash").args(["-c", &piped]).status().unwrap();
+    let (more, megabytes) = (peak_kib() - before, effort.output / 1_000_000);
+    println!("{megabytes} MB of output: {more} KiB more memory at the peak");
+    report("taking it in", took, "a pipe into cat", since.elapsed(), 4.0);
+}
+
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 fn starts(effort: &Effort, host: &Path, mounts: &Mounts, at: &VirtualPath) {

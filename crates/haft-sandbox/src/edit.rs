@@ -181,7 +181,11 @@ impl Edit {
 /// The change from one content to another as a unified diff with three lines around it.
 pub fn unified_diff(name: &str, old: &[u8], new: &[u8]) -> String {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old.as_ref(), new.as_ref());
+    // Not by the crate's own lines: for it a lone CR ends one, which no reader of a diff expects.
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+    let mut configured = TextDiff::configure();
+    let diff = configured.timeout(DIFF_TIME).newline_terminated(true).diff_slices(&old, &new);
     diff.unified_diff()
         .context_radius(3)
         .header(&format!("a{name}"), &format!("b{name}"))

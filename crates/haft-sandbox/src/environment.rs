@@ -151,6 +151,11 @@ impl Variables {
         self.values.remove(name).is_some()
     }
 
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
     /// The variables, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))

@@ -176,6 +176,25 @@ impl fmt::Display for VirtualPath {
     }
 }
 
+/// Whether a character is not seen, or changes how others are seen: a name with it could pass for
+/// another one.
+pub fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e01ef}'
+        )
+}
+
 /// A file's name, or bytes of another kind, as text that `VirtualPath::parse` reads back.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -184,8 +203,10 @@ pub fn escaped(bytes: &[u8]) -> String {
         while let Some(char) = rest.next() {
             let like_an_escape = char == '\\' && rest.peek() == Some(&'x');
             match char {
-                char if char.is_ascii_control() || like_an_escape => {
-                    push_escape(&mut text, char as u8)
+                char if is_hidden(char) || like_an_escape => {
+                    let mut bytes = [0; 4];
+                    let bytes = char.encode_utf8(&mut bytes).bytes();
+                    bytes.for_each(|byte| push_escape(&mut text, byte));
                 }
                 char => text.push(char),
             }

@@ -16,7 +16,7 @@ export const UNCLASSIFIED = { text: "Unclassified", tone: "warn", hint: "Nothing
 export const REACHES = { local_machine: "this machine", network: "network", external_service: "outside service" };
 
 /** @type {Record<string, string>} */
-export const KINDS = { approval: "Approval", elicitation: "Question", client_exec: "Runs in a browser", settlement: "In doubt" };
+export const KINDS = { approval: "Approval", elicitation: "Question", client_exec: "Runs in a browser", settlement: "In doubt", child: "A sub-agent" };
 
 /** @type {Record<string, string>} */
 export const REASONS = {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haft_agent::ModelName;
-use haft_core::permission::{Exposure, Verdict};
+use haft_core::permission::{Exposure, Level, Verdict};
 use haft_core::session::{Agent, Config, Environment, Toolset};
 use haft_core::tool::{Definition, Executor, Gate, Ownership, Schema};
 use haft_core::{Millis, ToolName};
 use haft_runtime::registry::Registry;
-use haft_tools::AgentTool;
+use haft_tools::{agent_tool_name, agent_toolset, agent_wire_name};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ impl AgentToolset {
         let mut configs = Vec::new();
         for config in &self.configs {
             let name = config.name.as_str();
-            let is_known = AgentTool::ALL.iter().any(|tool| tool.called() == name);
+            let is_known = agent_tool_name(name).is_some();
             if !is_known && !ABSENT.contains(&name) {
                 return Err(Error::invalid(format!("tools: the toolset has no tool {name:?}")));
             }
@@ -133,8 +133,8 @@ impl AgentToolset {
         Ok(Self { configs, default_config })
     }
 
-    fn config(&self, tool: AgentTool) -> (bool, Policy) {
-        let config = self.configs.iter().find(|config| config.name == tool.called());
+    fn config(&self, called: &str) -> (bool, Policy) {
+        let config = self.configs.iter().find(|config| config.name == called);
         let enabled = config.and_then(|config| config.enabled);
         let policy = config.and_then(|config| config.permission_policy);
         (
@@ -161,22 +161,23 @@ impl Planned {
     }
 
     fn add_toolset(&mut self, given: &AgentToolset) -> Result<(), Error> {
-        for tool in AgentTool::ALL {
-            let (enabled, policy) = given.config(tool);
+        for Definition { name, .. } in agent_toolset() {
+            let Some(called) = agent_wire_name(&name) else { continue };
+            let (enabled, policy) = given.config(called);
             if !enabled {
                 continue;
             }
-            self.claim(tool.called())?;
-            self.toolset.names.insert(tool.called().to_owned(), tool.name());
-            self.exposed.insert(tool.name());
+            self.claim(called)?;
+            self.toolset.names.insert(called.to_owned(), name.clone());
+            self.exposed.insert(name.clone());
             let asks = match policy {
                 Policy::AlwaysAllow => false,
                 Policy::AlwaysAsk => true,
                 // What the toolset's tools do is known: only a command may do anything at all.
-                Policy::Auto => tool == AgentTool::Bash,
+                Policy::Auto => called == "bash",
             };
             if asks {
-                self.toolset.verdicts.insert(tool.name(), Verdict::Ask);
+                self.toolset.verdicts.insert(name, Verdict::Ask);
             }
         }
         Ok(())
@@ -239,7 +240,7 @@ impl Planned {
         let numbered = (1u32..).map(|n| format!("custom_{n}"));
         let mut free = candidates.into_iter().chain(numbered).filter_map(|text| {
             let name = ToolName::new(&text).ok()?;
-            let is_taken = self.exposed.contains(&name) || text.starts_with("toolset_");
+            let is_taken = self.exposed.contains(&name) || text.starts_with("agent_");
             (!is_taken).then_some(name)
         });
         free.next().unwrap_or_else(|| unreachable!("there are more numbers than tools"))
@@ -301,6 +302,8 @@ pub(crate) fn config(cast: Cast, suspend_ttl: Millis) -> Result<Config, Error> {
     let agent = Agent { id, version, model, instructions, environment: Some(environment) };
     Ok(Config {
         exposure: Exposure { allow: Some(exposed), ..Exposure::default() },
+        // Who is asked about what is the agent's permission policy, which only asks for more.
+        level: Level::Autonomous,
         agent: Some(agent),
         toolset,
         ..Config::default()

@@ -6,11 +6,12 @@
 
 use haft_core::journal::{Entry, FORMAT, Head};
 use haft_core::session::{Event, State};
-use haft_core::{SessionId, Timestamp};
+use haft_core::{Millis, SessionId, Timestamp};
 
 use crate::error::{Error, ErrorKind};
 use crate::name::{NodeId, Tenant};
 use crate::rows::Rows;
+use crate::work::Moment;
 
 /// Events to append to a session, decided upon what the log said up to `expected`.
 #[derive(Debug, Clone)]
@@ -27,6 +28,23 @@ pub struct Append {
     pub events: Vec<Event>,
     /// The state after the events, to be kept as the point from which revival starts.
     pub snapshot: Option<Box<State>>,
+    /// Who looks after the session when it was not its owner who appended.
+    pub followed_by: FollowedBy,
+}
+
+/// Who looks after a session once something was appended without its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FollowedBy {
+    /// Whoever claims the wake.
+    Anyone,
+    /// Whoever appends, at once: the wake is as good as claimed for `hold`, and nobody is told
+    /// of it. If nothing comes of it by then, it is found like any other.
+    Appender {
+        /// The moment.
+        now: Moment,
+        /// For how long.
+        hold: Millis,
+    },
 }
 
 /// Who may append.
@@ -116,6 +134,7 @@ pub(crate) struct Prepared {
     pub(crate) head: Head,
     pub(crate) rows: Rows,
     pub(crate) snapshot: Option<String>,
+    pub(crate) followed_by: FollowedBy,
 }
 
 #[derive(Debug)]
@@ -139,7 +158,7 @@ pub(crate) struct Found {
 
 impl Prepared {
     pub(crate) fn append(append: &Append) -> Result<Self, Error> {
-        let Append { session, fence, expected, at, events, snapshot } = append;
+        let Append { session, fence, expected, at, events, snapshot, followed_by } = append;
         let mut head = *expected;
         let entries = entries(*session, &mut head, *at, events)?;
         let snapshot = snapshot.as_deref().map(serde_json::to_string).transpose();
@@ -154,6 +173,7 @@ impl Prepared {
             head,
             rows: Rows::of(*at, events),
             snapshot,
+            followed_by: *followed_by,
         })
     }
 
@@ -171,6 +191,7 @@ impl Prepared {
             head,
             rows: Rows::of(new.at, &new.events),
             snapshot: None,
+            followed_by: FollowedBy::Anyone,
         })
     }
 
@@ -189,9 +210,14 @@ impl Prepared {
         }
     }
 
-    /// Whether whoever looks after the session must be told that there is something to look at.
+    /// Whether a wake is left for whoever looks after the session.
     pub(crate) fn wakes(&self) -> bool {
         self.fence == Fence::Anyone && !self.entries.is_empty()
+    }
+
+    /// Whether anyone is to be told of that wake.
+    pub(crate) fn hints(&self) -> bool {
+        self.wakes() && self.followed_by == FollowedBy::Anyone
     }
 }
 

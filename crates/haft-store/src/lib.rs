@@ -23,7 +23,7 @@ mod sqlite;
 mod store;
 mod work;
 
-pub use append::{Append, AppendError, CreateError, Created, Fence, NewSession};
+pub use append::{Append, AppendError, CreateError, Created, Fence, FollowedBy, NewSession};
 pub use content::{
     ArtifactError, Document, Expected, Hit, NewArtifact, Place, Put, PutError, Query,
     StoredArtifact, StoredVersion, VersionInfo, Which,

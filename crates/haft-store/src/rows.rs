@@ -82,6 +82,10 @@ pub(crate) fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(serde_json::Value::String(word.to_owned())).ok()
 }
 
+/// What stands as the tool of a wake's row. A wake is a timer like a retry, and its id is drawn
+/// like a call's; no tool has this name.
+const WAKE: &str = "(wake)";
+
 /// The changes that one append makes beside the log.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Rows {
@@ -138,6 +142,15 @@ impl Rows {
                 self.status = Some(SessionStatus::Idle);
             }
             Event::TurnStarted { .. } => self.status = Some(SessionStatus::Working),
+            Event::WakeQueued { wake } => {
+                let row = self.call(CallId::from_bits(wake.id.bits()), CallStage::Ready);
+                row.asked_for = Some(WAKE.to_owned());
+                row.retry = Some(RetryChange::Due(wake.due));
+            }
+            Event::WakeFellDue { wake } | Event::WakeCancelled { wake, .. } => {
+                let row = self.call(CallId::from_bits(wake.bits()), CallStage::Settled);
+                row.retry = Some(RetryChange::Over);
+            }
             Event::SessionEnded {} => self.status = Some(SessionStatus::Ended),
             Event::CallProposed { call, contract, .. } => {
                 let row = self.call(*call, CallStage::Proposed);
@@ -188,6 +201,12 @@ impl Rows {
             | Event::MessageReceived { .. }
             | Event::TurnRetried { .. }
             | Event::TurnAnswered { .. }
+            | Event::ContextSummarised { .. }
+            | Event::LoopDirected { .. }
+            | Event::LearningCaptured { .. }
+            | Event::CallDelegated { .. }
+            | Event::ChildStopped { .. }
+            | Event::ParentTold { .. }
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
             | Event::ProviderResultIgnored { .. }

@@ -190,13 +190,14 @@ impl Store {
         on_backend!(self, acquire(session, node.clone(), now))
     }
 
-    /// Gives a session back; a lease that someone else has taken over is left alone.
+    /// Gives a session back, and says that a wake of it has been dealt with; a lease that someone
+    /// else has taken over is left alone.
     ///
     /// # Errors
     ///
     /// When it cannot be stored.
-    pub async fn release(&self, lease: &Lease) -> Result<(), Error> {
-        on_backend!(self, release(lease.clone()))
+    pub async fn release(&self, lease: &Lease, finished: Option<Wake>) -> Result<(), Error> {
+        on_backend!(self, release(lease.clone(), finished))
     }
 
     /// Returns the sessions that this node or a dead one owns. Those that nobody works on here were

@@ -26,6 +26,7 @@ mod dialect;
 mod error;
 mod extension;
 mod fields;
+pub mod front;
 pub mod managed;
 mod mcp;
 mod openai;

@@ -109,7 +109,8 @@ pub fn agentix_kind(kind: SuspensionKind) -> AgentixKind {
     match kind {
         SuspensionKind::Approval | SuspensionKind::Settlement => AgentixKind::Approval,
         SuspensionKind::Elicitation => AgentixKind::Elicitation,
-        SuspensionKind::ClientExec => AgentixKind::ClientExec,
+        // To whoever waits, it is someone else who runs it.
+        SuspensionKind::ClientExec | SuspensionKind::Child => AgentixKind::ClientExec,
     }
 }
 

@@ -259,7 +259,7 @@ fn described() -> impl Strategy<Value = Definition> {
         of(schema()),
         btree_map(select(&["openai", "anthropic", "mcp"][..]).prop_map(str::to_owned), alias, 0..3),
         select(&["1.0.0", "0.2.13", "3.0.0-beta.1"][..]),
-        select(&[Status::Active, Status::Deprecated, Status::Removed][..]),
+        select(&[Status::Active, Status::Unlisted, Status::Deprecated, Status::Removed][..]),
         vec(text(), 0..3),
         vec(name(), 0..2),
         of(routing()),

@@ -32,7 +32,8 @@ const TAKEN: [&str; 7] = ["tool", "fetchedAt", "data", "error", "success", "time
 const CATEGORIES: [Category; 4] =
     [Category::Read, Category::Write, Category::Delete, Category::SideEffect];
 const LEVELS: [Consequence; 3] = [Consequence::Low, Consequence::Medium, Consequence::High];
-const STATUSES: [Status; 3] = [Status::Active, Status::Deprecated, Status::Removed];
+const STATUSES: [Status; 4] =
+    [Status::Active, Status::Unlisted, Status::Deprecated, Status::Removed];
 
 impl Shape for ToolForge {
     fn project_definition(&self, tool: &Definition) -> Result<Map<String, Value>, ProjectError> {

@@ -40,7 +40,7 @@ const ROOMS: &[Room] = &[
     Room { name: "haft-runtime", knows: &["haft-core", "haft-store"], shuns: &[] },
     Room {
         name: "haft-tools",
-        knows: &["haft-core", "haft-runtime", "haft-sandbox", "haft-store"],
+        knows: &["haft-core", "haft-runtime", "haft-sandbox", "haft-store", "haft-wire"],
         shuns: &[],
     },
     Room { name: "haft-agent", knows: &["haft-core", "haft-runtime", "haft-wire"], shuns: &[] },

@@ -13,6 +13,8 @@ use super::{PartialCall, Reply, Stop, StreamError, number_at, provider_id, repor
 pub(super) struct Decoder {
     reply: Reply,
     blocks: BTreeMap<u64, Block>,
+    /// The text that nobody has asked for yet.
+    pub(super) fresh: String,
     has_ended: bool,
 }
 
@@ -24,6 +26,9 @@ enum Block {
     Call(PartialCall),
     /// A result that the provider gives, whole.
     Result(Value),
+    /// How the model reasoned, signed: within the work on one question the API wants it back as it
+    /// was.
+    Reasoning(Value),
     /// Something that is not for us.
     Other,
 }
@@ -46,7 +51,11 @@ impl Decoder {
                 let delta = event.get("delta").unwrap_or(&Value::Null);
                 let block = self.blocks.get_mut(&index(event)?);
                 let unknown = || StreamError::Unreadable("a piece of no block".to_owned());
-                block.ok_or_else(unknown)?.add(delta);
+                let block = block.ok_or_else(unknown)?;
+                if let Block::Text(_) = block {
+                    self.fresh.push_str(text_at(delta, "/text").unwrap_or_default());
+                }
+                block.add(delta);
             }
             "message_delta" => {
                 if let Some(reason) = text_at(event, "/delta/stop_reason") {
@@ -80,7 +89,7 @@ impl Decoder {
     }
 
     pub(super) fn finish(self) -> Result<Reply, StreamError> {
-        let Self { mut reply, blocks, has_ended } = self;
+        let Self { mut reply, blocks, has_ended, .. } = self;
         if !has_ended || reply.stop.is_none() {
             return Err(StreamError::Cut);
         }
@@ -96,6 +105,7 @@ impl Decoder {
                     reply.calls.push(call);
                 }
                 Block::Result(block) => reply.provider_results.push(provider_result(block)?),
+                Block::Reasoning(block) => reply.kept.push(block),
                 Block::Other => {}
             }
         }
@@ -119,6 +129,7 @@ impl Block {
                     arguments: arguments.unwrap_or_default(),
                 })
             }
+            "thinking" | "redacted_thinking" => Self::Reasoning(block.clone()),
             kind if kind.ends_with("_tool_result") => Self::Result(block.clone()),
             _ => Self::Other,
         }
@@ -130,6 +141,16 @@ impl Block {
             Self::Call(call) => {
                 let piece = text_at(delta, "/partial_json").unwrap_or_default();
                 call.arguments.push_str(piece);
+            }
+            Self::Reasoning(block) => {
+                for member in ["thinking", "signature"] {
+                    let Some(piece) = delta.get(member).and_then(Value::as_str) else { continue };
+                    let before = block.get(member).and_then(Value::as_str).unwrap_or_default();
+                    let whole = format!("{before}{piece}");
+                    if let Some(block) = block.as_object_mut() {
+                        block.insert(member.to_owned(), whole.into());
+                    }
+                }
             }
             Self::Result(_) | Self::Other => {}
         }

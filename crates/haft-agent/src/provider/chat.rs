@@ -9,6 +9,8 @@ use super::{PartialCall, Reply, Stop, StreamError, Usage, number_at, reported, t
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     reply: Reply,
+    /// The text that nobody has asked for yet.
+    pub(super) fresh: String,
     refusal: String,
     calls: Vec<PartialCall>,
     /// Where the call of an index stands among them.
@@ -32,7 +34,9 @@ impl Decoder {
         }
         // Only one answer is asked for.
         let Some(choice) = chunk.pointer("/choices/0") else { return Ok(()) };
-        reply.text.push_str(text_at(choice, "/delta/content").unwrap_or_default());
+        let piece = text_at(choice, "/delta/content").unwrap_or_default();
+        reply.text.push_str(piece);
+        self.fresh.push_str(piece);
         self.refusal.push_str(text_at(choice, "/delta/refusal").unwrap_or_default());
         let calls = choice.pointer("/delta/tool_calls").and_then(Value::as_array);
         for call in calls.into_iter().flatten() {

@@ -36,6 +36,9 @@ pub enum ProviderError {
     ApiKey,
 }
 
+/// Hears what a model says while it says it.
+pub type Hear<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
 /// A provider that can be asked.
 #[derive(Debug)]
 pub struct Provider {
@@ -82,20 +85,34 @@ impl Provider {
     /// When there is no answer after the configured attempts, when an answer broke off, and when
     /// `stop` is cancelled.
     pub async fn ask(&self, body: &Value, stop: &CancellationToken) -> Result<Reply, Failure> {
+        self.ask_aloud(body, stop, &|_| {}).await
+    }
+
+    /// As [`Provider::ask`], and tells what is said while it is said.
+    ///
+    /// # Errors
+    ///
+    /// As [`Provider::ask`].
+    pub async fn ask_aloud(
+        &self,
+        body: &Value,
+        stop: &CancellationToken,
+        hear: Hear<'_>,
+    ) -> Result<Reply, Failure> {
         let cancelled = || Failure::new(ErrorClass::Cancelled, "nobody waits for the model");
         tokio::select! {
             biased;
             () = stop.cancelled() => Err(cancelled()),
-            answered = self.ask_until_hopeless(body.to_string().into_bytes()) => answered,
+            answered = self.ask_until_hopeless(body.to_string().into_bytes(), hear) => answered,
         }
     }
 
-    async fn ask_until_hopeless(&self, body: Vec<u8>) -> Result<Reply, Failure> {
+    async fn ask_until_hopeless(&self, body: Vec<u8>, hear: Hear<'_>) -> Result<Reply, Failure> {
         let retry = self.config.retry;
         let mut backoff = retry.backoff;
         let mut attempt = 1;
         loop {
-            let Trouble { failure, again } = match self.ask_once(body.clone()).await {
+            let Trouble { failure, again } = match self.ask_once(body.clone(), hear).await {
                 Ok(reply) => return Ok(reply),
                 Err(trouble) => trouble,
             };
@@ -113,9 +130,9 @@ impl Provider {
         }
     }
 
-    async fn ask_once(&self, body: Vec<u8>) -> Result<Reply, Trouble> {
+    async fn ask_once(&self, body: Vec<u8>, hear: Hear<'_>) -> Result<Reply, Trouble> {
         let limit = self.config.timeouts.total;
-        match timeout(limit, self.exchange(body)).await {
+        match timeout(limit, self.exchange(body, hear)).await {
             Ok(answered) => answered,
             Err(_) => {
                 let error = HttpError::Timeout { stage: "end of the answer", limit };
@@ -124,16 +141,16 @@ impl Provider {
         }
     }
 
-    async fn exchange(&self, body: Vec<u8>) -> Result<Reply, Trouble> {
+    async fn exchange(&self, body: Vec<u8>, hear: Hear<'_>) -> Result<Reply, Trouble> {
         let answer = self.client.post(&self.headers, body).await;
         let answer = answer.map_err(|error| Trouble::of_transport(&error, false))?;
         if answer.status != StatusCode::OK {
             return Err(refused(answer).await);
         }
-        self.read(answer).await
+        self.read(answer, hear).await
     }
 
-    async fn read(&self, mut answer: Answer) -> Result<Reply, Trouble> {
+    async fn read(&self, mut answer: Answer, hear: Hear<'_>) -> Result<Reply, Trouble> {
         let mut sse = SseDecoder::default();
         let mut decoder = Decoder::new(self.config.api);
         let mut n_bytes = 0;
@@ -154,6 +171,10 @@ impl Provider {
                 }
                 let taken = decoder.take(&frame);
                 taken.map_err(|error| Trouble::of_stream(&error, decoder.has_begun()))?;
+            }
+            let said = decoder.said();
+            if !said.is_empty() {
+                hear(&said);
             }
         }
         let has_begun = decoder.has_begun();

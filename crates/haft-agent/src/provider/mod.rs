@@ -24,7 +24,7 @@ pub use crate::http::{BaseUrlError, NoRootsError, Timeouts};
 use crate::name::Vendor;
 use crate::sse::Frame;
 
-pub use exchange::{Provider, ProviderError};
+pub use exchange::{Hear, Provider, ProviderError};
 
 /// Which API a model is asked through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,6 +155,8 @@ pub struct Reply {
     pub calls: Vec<AskedCall>,
     /// Results of calls that the provider ran.
     pub provider_results: Vec<ProviderResult>,
+    /// What the provider wants back as it was, such as signed reasoning.
+    pub kept: Vec<Value>,
     /// Why it stopped.
     pub stop: Option<Stop>,
     /// The provider's id of the answer.
@@ -269,6 +271,15 @@ impl Decoder {
             Frames::Chat(decoder) => decoder.take(&data),
             Frames::Responses(decoder) => decoder.take(data),
         }
+    }
+
+    /// Returns the text that has come since this was last asked.
+    pub fn said(&mut self) -> String {
+        std::mem::take(match &mut self.0 {
+            Frames::Anthropic(decoder) => &mut decoder.fresh,
+            Frames::Chat(decoder) => &mut decoder.fresh,
+            Frames::Responses(decoder) => &mut decoder.fresh,
+        })
     }
 
     /// Returns whether anything of the answer has been seen.

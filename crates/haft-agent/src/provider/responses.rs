@@ -14,6 +14,8 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     reply: Reply,
+    /// The text that nobody has asked for yet.
+    pub(super) fresh: String,
     /// The items of the output, by their place; what is done replaces what was begun.
     items: BTreeMap<u64, Item>,
 }
@@ -47,6 +49,9 @@ impl Decoder {
             | "response.function_call_arguments.delta" => {
                 let piece = text_at(&event, "/delta").unwrap_or_default();
                 self.item(&event)?.pieces.push_str(piece);
+                if kind == "response.output_text.delta" {
+                    self.fresh.push_str(piece);
+                }
             }
             "response.completed" => self.end(&event, Stop::Done),
             "response.incomplete" => {
@@ -86,7 +91,7 @@ impl Decoder {
     }
 
     pub(super) fn finish(self) -> Result<Reply, StreamError> {
-        let Self { mut reply, items } = self;
+        let Self { mut reply, items, .. } = self;
         if reply.stop.is_none() {
             return Err(StreamError::Cut);
         }
@@ -94,7 +99,10 @@ impl Decoder {
             match text_at(&body, "/type").unwrap_or_default() {
                 "message" => add_message(&mut reply, &body, &pieces),
                 "function_call" => reply.calls.push(function_call(&body, pieces, index)?),
-                // How the model reasoned is its provider's business.
+                // Nothing is stored at the provider, so that only sealed reasoning can be given back.
+                "reasoning" if body.get("encrypted_content").is_some_and(Value::is_string) => {
+                    reply.kept.push(body);
+                }
                 "reasoning" => {}
                 kind if kind.ends_with("_call") => add_provider_call(&mut reply, body)?,
                 _ => {}

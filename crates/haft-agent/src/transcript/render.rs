@@ -58,7 +58,12 @@ pub(crate) fn render(transcript: &Transcript, api: Api, names: &Names) -> Render
         match item {
             Item::User { content } => writer.user(&said(content)),
             Item::LeftOut { items } => writer.user(&left_out(*items)),
-            Item::Assistant { content, calls, .. } => writer.assistant(&said(content), calls),
+            Item::Note { text } => writer.user(text),
+            Item::Summary { text } => writer.user(&summarised(text)),
+            Item::Assistant { content, calls, provider_meta, .. } => {
+                writer.reasoning(provider_meta.as_ref());
+                writer.assistant(&said(content), calls);
+            }
         }
     }
     Rendered(writer.messages)
@@ -93,6 +98,11 @@ pub(crate) fn left_out(items: usize) -> String {
     format!("[{items} earlier parts of this conversation are left out here]")
 }
 
+/// A summary is not the person's own words, and the model is told so.
+pub(crate) fn summarised(text: &str) -> String {
+    format!("[what went before, in short]\n{text}")
+}
+
 struct Writer<'a> {
     api: Api,
     names: &'a Names,
@@ -110,6 +120,20 @@ impl Writer<'_> {
             Api::AnthropicMessages => self.block("user", json!({"type": "text", "text": text})),
             Api::OpenAiChat | Api::OpenAiResponses => {
                 self.messages.push(json!({"role": "user", "content": text}));
+            }
+        }
+    }
+
+    /// What a provider wants back as it was stands before what it belongs to. Another provider's
+    /// is of no use to this one.
+    fn reasoning(&mut self, meta: Option<&Value>) {
+        let vendor = self.api.vendor().as_str();
+        let blocks = meta.and_then(|meta| meta.get(vendor)).and_then(Value::as_array);
+        for block in blocks.into_iter().flatten() {
+            match self.api {
+                Api::AnthropicMessages => self.block("assistant", block.clone()),
+                Api::OpenAiResponses => self.messages.push(block.clone()),
+                Api::OpenAiChat => {}
             }
         }
     }

@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed step fails the test")]
 
+mod agents;
+mod context;
 mod exchange;
 mod fake;
+mod local_model;
 mod pairing;
 mod sessions;
 mod streams;

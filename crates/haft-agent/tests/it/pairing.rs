@@ -1,11 +1,12 @@
 //! Whatever happened in a session, what a model is shown pairs every call with its result.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use haft_agent::provider::Api;
-use haft_agent::transcript::{Budget, Ended, Item};
+use haft_agent::transcript::{Budget, Ended, History, Item, View};
 use haft_agent::{Transcript, messages};
-use haft_core::session::{Activity, Check, Phase};
+use haft_core::session::{Activity, Check, Event, Phase, Summary};
 use haft_core::tool::{Executor, Retention, ToolSpec};
 use haft_core::{CallId, ErrorClass, Millis, ProviderCallId};
 use proptest::prelude::*;
@@ -134,30 +135,76 @@ proptest! {
         for (what, pick) in steps {
             perform(&mut world, what, pick);
         }
-        let mut transcript = Transcript::of(world.events());
-        assert_paired(&transcript);
-        transcript.retain(world.open().turn, |_| Retention::Age { turns: 1 });
-        assert_paired(&transcript);
-        transcript.fit(Budget { tokens });
-        assert_paired(&transcript);
+        assert_paired(&Transcript::of(world.events()));
+        let mut history = History::of(world.events());
+        let retention = |_: &str| Retention::Age { turns: 1 };
+        let turn = world.open().turn;
+        for budget in [Budget { tokens: usize::MAX }, Budget { tokens }] {
+            let view = View { turn, budget, retention: &retention };
+            let transcript = history.view(&view);
+            assert_paired(&transcript);
+            assert_eq!(transcript, history.view(&view), "looking changes nothing");
+        }
+    }
+}
+
+proptest! {
+    // What is read piece by piece, or from a summary on, is what is read at once.
+    #[test]
+    fn a_history_is_the_same_however_it_is_read(
+        steps in prop::collection::vec(any::<(u8, u8)>(), 1..60),
+        cut in any::<prop::sample::Index>(),
+        through in any::<prop::sample::Index>(),
+    ) {
+        let mut world = World::model();
+        world.say("start").unwrap();
+        for (what, pick) in steps {
+            perform(&mut world, what, pick);
+        }
+        let events: Vec<(u64, Event)> = (1..).zip(world.events()).collect();
+        let whole = Transcript::of(world.events());
+        let (first, rest) = events.split_at(cut.index(events.len()));
+        let mut piecewise = History::default();
+        for (seq, event) in first {
+            piecewise.take(*seq, event.clone());
+        }
+        piecewise.view(&View::everything());
+        for (seq, event) in rest {
+            piecewise.take(*seq, event.clone());
+        }
+        prop_assert_eq!(piecewise.view(&View::everything()), whole);
+        let turn = world.open().turn;
+        prop_assume!(turn > 1);
+        let through_turn = 1 + through.index(turn as usize - 1) as u32;
+        let after_seq = piecewise.after_turn(through_turn);
+        let text = "in short".to_owned();
+        let summary = Arc::new(Summary { text, through_turn, after_seq, usage: None });
+        piecewise.take(piecewise.seq() + 1, Event::ContextSummarised { summary: summary.clone() });
+        let mut cold = History::after(summary);
+        for (seq, event) in events.into_iter().filter(|(seq, _)| *seq > after_seq) {
+            cold.take(seq, event);
+        }
+        let shown = cold.view(&View::everything());
+        assert_paired(&shown);
+        prop_assert_eq!(shown, piecewise.view(&View::everything()));
     }
 }
 
 /// A session of so many turns, each with one call of a reader.
-fn session(turns: usize) -> Transcript {
+fn session(turns: usize) -> History {
     let mut world = World::model();
     world.say("look around").unwrap();
     for turn in 1..=turns {
         let calls = world.answer(&[&read()]);
         world.returns(calls[0], ok(&format!("result {turn}"))).unwrap();
     }
-    Transcript::of(world.events())
+    History::of(world.events())
 }
 
 fn stubbed(transcript: &Transcript) -> Vec<bool> {
     let calls = transcript.items.iter().filter_map(|item| match item {
         Item::Assistant { calls, .. } => Some(calls),
-        Item::User { .. } | Item::LeftOut { .. } => None,
+        Item::User { .. } | Item::LeftOut { .. } | Item::Note { .. } | Item::Summary { .. } => None,
     });
     calls.flatten().map(|call| call.ended == Ended::Stubbed).collect()
 }
@@ -171,8 +218,9 @@ fn s4_37_results_are_stubbed_by_age_and_count_and_never_where_they_must_stay() {
         ("never", (Retention::NeverEvict, [false; 5])),
     ]);
     for (name, (retention, expected)) in cases {
-        let mut transcript = session(5);
-        transcript.retain(6, |_| retention);
+        let budget = Budget::default();
+        let view = View { turn: 6, budget, retention: &|_| retention };
+        let transcript = session(5).view(&view);
         assert_eq!(stubbed(&transcript), expected, "{name}");
         assert_paired(&transcript);
         let shown = Value::Array(messages(&transcript, Api::OpenAiChat)).to_string();
@@ -183,15 +231,17 @@ fn s4_37_results_are_stubbed_by_age_and_count_and_never_where_they_must_stay() {
 
 #[test]
 fn a_history_that_does_not_fit_keeps_the_question_and_the_newest_and_says_so() {
-    let whole = session(40);
-    let mut transcript = whole.clone();
-    transcript.fit(Budget { tokens: whole.tokens() / 4 });
+    let mut history = session(40);
+    let whole = history.view(&View::everything());
+    let fit = |history: &mut History, tokens| {
+        let view = View { budget: Budget { tokens }, ..View::everything() };
+        history.view(&view)
+    };
+    let transcript = fit(&mut history, whole.tokens() / 4);
     assert!(transcript.tokens() <= whole.tokens() / 4 + 8);
     assert_paired(&transcript);
     let shown = Value::Array(messages(&transcript, Api::AnthropicMessages)).to_string();
     assert!(shown.contains("look around") && shown.contains("result 40"));
     assert!(!shown.contains("\"result 1\"") && shown.contains("are left out here"));
-    let mut untouched = whole.clone();
-    untouched.fit(Budget { tokens: whole.tokens() });
-    assert_eq!(untouched, whole);
+    assert_eq!(fit(&mut history, whole.tokens()), whole);
 }

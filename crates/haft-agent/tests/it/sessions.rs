@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::fake::{ANTHROPIC, CHAT, Fake, Scene, WEB_SEARCH};
 
-fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
+pub(crate) fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     let schema = Schema::from_value(&schema).unwrap();
     let mut definition = Definition::new(name.parse().unwrap(), "Tells the weather.", schema);
@@ -24,7 +24,7 @@ fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
 }
 
 /// A tool that says which city it was asked about, and counts.
-fn weather(n_runs: &Arc<AtomicU32>, change: fn(&mut Definition)) -> impl Tool + use<> {
+pub(crate) fn weather(n_runs: &Arc<AtomicU32>, change: fn(&mut Definition)) -> impl Tool + use<> {
     let n_runs = Arc::clone(n_runs);
     FunctionTool::new(definition("get_weather", change), move |arguments, _| {
         n_runs.fetch_add(1, Ordering::SeqCst);
@@ -33,7 +33,7 @@ fn weather(n_runs: &Arc<AtomicU32>, change: fn(&mut Definition)) -> impl Tool + 
     })
 }
 
-fn asks(definition: &mut Definition) {
+pub(crate) fn asks(definition: &mut Definition) {
     definition.gate = Gate::Ask;
     definition.facets.mutates = Some(Mutates::Irreversible);
 }
@@ -42,7 +42,7 @@ async fn started(builder: HaftBuilder, model: impl Model) -> (TestNode, SessionI
     started_with(builder, model, Config::default()).await
 }
 
-async fn started_with(
+pub(crate) async fn started_with(
     builder: HaftBuilder,
     model: impl Model,
     config: Config,
@@ -53,16 +53,16 @@ async fn started_with(
     (node, session)
 }
 
-async fn say(node: &TestNode, session: SessionId, text: &str) {
+pub(crate) async fn say(node: &TestNode, session: SessionId, text: &str) {
     let content = vec![ContentBlock::Text { text: text.into() }];
     node.haft().say(session, user("ann"), content).await.unwrap();
 }
 
-fn model(provider: ProviderConfig) -> ProviderModel {
+pub(crate) fn model(provider: ProviderConfig) -> ProviderModel {
     ProviderModel::new(ModelConfig::new(provider, "the-model")).unwrap()
 }
 
-async fn eventually<T>(
+pub(crate) async fn eventually<T>(
     node: &TestNode,
     session: SessionId,
     look: impl Fn(&[Event]) -> Option<T>,
@@ -77,7 +77,7 @@ async fn eventually<T>(
     panic!("it did not happen: {:?}", node.record(session).await.names());
 }
 
-async fn ending(node: &TestNode, session: SessionId, turn: u32) -> TurnEnding {
+pub(crate) async fn ending(node: &TestNode, session: SessionId, turn: u32) -> TurnEnding {
     eventually(node, session, |events| {
         events.iter().find_map(|event| match event {
             Event::TurnEnded { turn: ended, ending } if *ended >= turn => Some(ending.clone()),
@@ -87,7 +87,7 @@ async fn ending(node: &TestNode, session: SessionId, turn: u32) -> TurnEnding {
     .await
 }
 
-async fn suspended(node: &TestNode, session: SessionId, n: usize) -> Vec<CallId> {
+pub(crate) async fn suspended(node: &TestNode, session: SessionId, n: usize) -> Vec<CallId> {
     eventually(node, session, |events| {
         let waits = events.iter().filter_map(|event| match event {
             Event::CallSuspended { call, .. } => Some(*call),
@@ -107,7 +107,7 @@ pub(crate) async fn answered_once(provider: ProviderConfig) -> SessionId {
     session
 }
 
-fn chat_text(text: &str) -> String {
+pub(crate) fn chat_text(text: &str) -> String {
     let text = Value::from(text);
     format!(
         "data: {{\"id\":\"c\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{text}}},\"finish_reason\":\"stop\"}}]}}\n\ndata: [DONE]\n\n"

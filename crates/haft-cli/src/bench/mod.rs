@@ -3,6 +3,7 @@
 //! Every figure stands beside a floor that was measured in the same run, in turns, because a
 //! machine's other work is not ours to stop. The ratio is what can be compared.
 
+mod beside;
 mod floor;
 mod parked;
 mod resolve;

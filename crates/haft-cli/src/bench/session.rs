@@ -14,7 +14,7 @@ use haft_core::{
     Timestamp,
 };
 use haft_runtime::{Clock, fresh_bits};
-use haft_store::{Append, Fence, NewSession, SNAPSHOT_EVERY, Store, Tenant};
+use haft_store::{Append, Fence, FollowedBy, Moment, NewSession, SNAPSHOT_EVERY, Store, Tenant};
 
 /// One session as its owner sees it.
 pub(super) struct Session {
@@ -117,7 +117,16 @@ impl Session {
 
     fn append_of(&self, fence: Fence, events: Vec<Event>) -> Append {
         let at = Clock::System.now();
-        Append { session: self.id, fence, expected: self.head, at, events, snapshot: None }
+        Append {
+            session: self.id,
+            fence,
+            expected: self.head,
+            at,
+            events,
+            snapshot: None,
+            // As a node does that goes on with what it has decided about.
+            followed_by: FollowedBy::Appender { now: Moment::Clock, hold: Millis::from_secs(2) },
+        }
     }
 
     /// Returns the mean size of what each of so many latest appends put into the log.

@@ -145,9 +145,7 @@ async fn start(args: &Args) -> anyhow::Result<Haft> {
     let builder = Haft::builder()
         .sealing_key(sealing_key(&data.join("sealing-key"))?)
         .model(Models::new(args.models.settings()));
-    let builder = haft_tools::install(builder, hands);
-    let builder = haft_tools::install_agent_toolset(builder, args.suspend_ttl);
-    Ok(builder.start(store)?)
+    Ok(haft_tools::install(builder, hands).start(store)?)
 }
 
 /// Reads the key under which secrets are kept, or makes one that only this user can read.

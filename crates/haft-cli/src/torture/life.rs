@@ -244,9 +244,10 @@ impl Life {
                     false => Settlement::RunAgain,
                 })
             }
-            SuspensionKind::Approval | SuspensionKind::Elicitation | SuspensionKind::ClientExec => {
-                Resolution::Approve { edit: None, note: None, grant: None }
-            }
+            SuspensionKind::Approval
+            | SuspensionKind::Elicitation
+            | SuspensionKind::ClientExec
+            | SuspensionKind::Child => Resolution::Approve { edit: None, note: None, grant: None },
         };
         let resolved = Resolved {
             id: ResolutionId::from_bits(self.driver.fresh()?),
@@ -259,9 +260,10 @@ impl Life {
         let reply = left_to_others(self.driver.resolve(pending.session, resolved).await)?;
         let ack = match pending.kind {
             SuspensionKind::Settlement => Ack::Settled(pending.call),
-            SuspensionKind::Approval | SuspensionKind::Elicitation | SuspensionKind::ClientExec => {
-                Ack::Approved(pending.call)
-            }
+            SuspensionKind::Approval
+            | SuspensionKind::Elicitation
+            | SuspensionKind::ClientExec
+            | SuspensionKind::Child => Ack::Approved(pending.call),
         };
         if reply.is_some() { self.pen.acknowledged([ack]) } else { Ok(()) }
     }

@@ -72,6 +72,16 @@ pub enum RejectReason {
 }
 
 impl RejectReason {
+    /// Returns whether the model asked for what cannot be called, whoever permits it.
+    pub(super) const fn is_misuse(self) -> bool {
+        match self {
+            Self::UnknownTool | Self::NotAdvertised | Self::Malformed | Self::InvalidArguments => {
+                true
+            }
+            Self::Limit | Self::Denied | Self::Precondition | Self::Repeated => false,
+        }
+    }
+
     /// Returns the class of the error that the model sees.
     pub const fn class(self) -> ErrorClass {
         match self {

@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::state::State;
 use crate::digest::Digest;
-use crate::id::CallId;
+use crate::id::{CallId, SessionId};
 use crate::time::Timestamp;
 
 /// What comes of an input.
@@ -50,7 +50,8 @@ pub enum Effect {
         /// The state of the world that the approver was shown, to be checked once more.
         fingerprint: Option<Digest>,
     },
-    /// Ask a running attempt to stop, and report when it has, or that it would not.
+    /// Ask whatever is done for a call to stop. A running attempt reports when it has, or that it
+    /// would not; nobody waits for a preview or a verification any more.
     Cancel {
         /// The call.
         call: CallId,
@@ -63,6 +64,22 @@ pub enum Effect {
         call: CallId,
         /// The attempt.
         attempt: u32,
+    },
+    /// Open the child that does a call's work, unless it exists.
+    OpenChild {
+        /// The call.
+        call: CallId,
+    },
+    /// Stop a child that nobody waits for, and report [`super::ChildStopped`].
+    StopChild {
+        /// The child.
+        child: SessionId,
+    },
+    /// Tell the parent what came of the run that a turn ended, and report
+    /// [`super::ParentTold`].
+    TellParent {
+        /// The turn.
+        turn: u32,
     },
     /// Come back with [`super::RetryDue`] at the time; the store keeps the timer too.
     ScheduleRetry {

@@ -7,14 +7,19 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::admission::{Permit, Rejection};
+use super::child::{Delegation, Parent};
 use super::config::Config;
+use super::summary::Summary;
 use super::suspension::{Decided, Preview, SuspendReason, SuspensionKind};
+use super::usage::Usage;
+use super::wake::{FollowUp, Learning, Wake};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
 use crate::digest::Digest;
-use crate::id::{CallId, GrantId, MessageId, ProviderCallId, ResolutionId, SessionId};
+use crate::id::{CallId, GrantId, MessageId, ProviderCallId, ResolutionId, SessionId, WakeId};
 use crate::name::ToolName;
 use crate::outcome::{ContentBlock, Failure, Outcome};
 use crate::permission::{Derivation, StandingGrant};
@@ -34,6 +39,9 @@ pub enum Event {
         config: Arc<Config>,
         /// Who opened it.
         by: Actor,
+        /// The session for which it works, when it is a child.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<Parent>,
     },
     /// Someone changed how it behaves.
     #[serde(rename = "session.reconfigured")]
@@ -85,6 +93,9 @@ pub enum Event {
         /// The messages that it answers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         messages: Vec<MessageId>,
+        /// The wakes that it answers.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        wakes: Vec<WakeId>,
     },
     /// The model is asked again because the process that asked died.
     #[serde(rename = "turn.retried")]
@@ -107,6 +118,55 @@ pub enum Event {
         /// Why they are fewer than the session may use.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         narrowed: Vec<Narrowed>,
+        /// What it cost.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+        /// What its provider wants to be shown again as it was, by the vendor's name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_meta: Option<Value>,
+    },
+    /// What stands for the earlier turns from here on, in what the model is shown.
+    #[serde(rename = "context.summarised")]
+    ContextSummarised {
+        /// The summary.
+        summary: Arc<Summary>,
+    },
+    /// The model said how its work goes on.
+    #[serde(rename = "loop.directed")]
+    LoopDirected {
+        /// The turn.
+        turn: u32,
+        /// Where it stands, in its words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// What became of its wish to go on by itself.
+        follow_up: FollowUp,
+    },
+    /// The session will go on by itself.
+    #[serde(rename = "wake.queued")]
+    WakeQueued {
+        /// When and what for.
+        wake: Wake,
+    },
+    /// The time of a wake has come; the next turn answers it.
+    #[serde(rename = "wake.due")]
+    WakeFellDue {
+        /// The wake.
+        wake: WakeId,
+    },
+    /// A wake will not be.
+    #[serde(rename = "wake.cancelled")]
+    WakeCancelled {
+        /// The wake.
+        wake: WakeId,
+        /// Who saw to that.
+        by: Actor,
+    },
+    /// The model has learnt something.
+    #[serde(rename = "learning.captured")]
+    LearningCaptured {
+        /// What.
+        learning: Learning,
     },
     /// The turn is over.
     #[serde(rename = "turn.ended")]
@@ -178,6 +238,28 @@ pub enum Event {
         /// What the call would do, when the tool can tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preview: Option<Preview>,
+    },
+    /// A call's work is given to a child, which is opened with this.
+    #[serde(rename = "call.delegated")]
+    CallDelegated {
+        /// The call.
+        call: CallId,
+        /// The attempt that gave it away.
+        attempt: u32,
+        /// What the child is to do.
+        delegation: Arc<Delegation>,
+    },
+    /// A child that nobody waits for any more is stopped.
+    #[serde(rename = "child.stopped")]
+    ChildStopped {
+        /// The child.
+        child: SessionId,
+    },
+    /// The parent knows what came of a turn's run.
+    #[serde(rename = "parent.told")]
+    ParentTold {
+        /// The turn that ended the run.
+        turn: u32,
     },
     /// A wait ended.
     #[serde(rename = "call.resolved")]
@@ -328,7 +410,8 @@ impl Event {
             | Self::CallVerified { call, .. }
             | Self::CallCancelling { call, .. }
             | Self::CallRedefined { call, .. }
-            | Self::CallBarred { call, .. } => Some(*call),
+            | Self::CallBarred { call, .. }
+            | Self::CallDelegated { call, .. } => Some(*call),
             Self::CallFinished { outcome } => Some(outcome.call),
             Self::SessionOpened { .. }
             | Self::SessionReconfigured { .. }
@@ -340,6 +423,14 @@ impl Event {
             | Self::TurnRetried { .. }
             | Self::TurnAnswered { .. }
             | Self::TurnEnded { .. }
+            | Self::ContextSummarised { .. }
+            | Self::LoopDirected { .. }
+            | Self::WakeQueued { .. }
+            | Self::WakeFellDue { .. }
+            | Self::WakeCancelled { .. }
+            | Self::LearningCaptured { .. }
+            | Self::ChildStopped { .. }
+            | Self::ParentTold { .. }
             | Self::ProviderResultIgnored { .. }
             | Self::GrantAdded { .. }
             | Self::GrantRevoked { .. } => None,
@@ -359,6 +450,15 @@ impl Event {
             Self::TurnRetried { .. } => "turn.retried",
             Self::TurnAnswered { .. } => "turn.answered",
             Self::TurnEnded { .. } => "turn.ended",
+            Self::ContextSummarised { .. } => "context.summarised",
+            Self::LoopDirected { .. } => "loop.directed",
+            Self::WakeQueued { .. } => "wake.queued",
+            Self::WakeFellDue { .. } => "wake.due",
+            Self::WakeCancelled { .. } => "wake.cancelled",
+            Self::LearningCaptured { .. } => "learning.captured",
+            Self::CallDelegated { .. } => "call.delegated",
+            Self::ChildStopped { .. } => "child.stopped",
+            Self::ParentTold { .. } => "parent.told",
             Self::CallProposed { .. } => "call.proposed",
             Self::CallRejected { .. } => "call.rejected",
             Self::CallAdmitted { .. } => "call.admitted",

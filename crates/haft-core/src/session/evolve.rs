@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use super::admission::{Basis, Permit};
-use super::config::Driver;
+use super::config::{Driver, MisuseRule};
 use super::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
-use super::state::{Activity, Call, DecidedBy, Open, Phase, RECENT_MAX, State, Stopping};
-use super::suspension::Decided;
-use super::suspension::Suspension;
+use super::state::{Activity, Call, DecidedBy, Open, Phase, RECENT_MAX, RunClock, State, Stopping};
+use super::suspension::{Decided, DecidedKind, Suspension, SuspensionKind};
+use super::usage::Usage;
+use super::wake::FollowUp;
 use crate::actor::Actor;
 use crate::digest::Digest;
-use crate::id::{CallId, ResolutionId};
+use crate::id::{CallId, ResolutionId, SessionId};
 use crate::outcome::{CallResult, Outcome};
 use crate::permission::GrantUse;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 use crate::tool::Executor;
 
 /// An event that cannot follow the state: the log is damaged, or the machine is wrong.
@@ -33,7 +34,7 @@ type Evolved = Result<(), &'static str>;
 /// When the event cannot follow the state.
 pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, Corrupt> {
     let evolved = match (&mut state, event) {
-        (State::Unopened, Event::SessionOpened { session, config, by }) => {
+        (State::Unopened, Event::SessionOpened { session, config, by, parent }) => {
             return Ok(State::Open(Open {
                 session: *session,
                 opened_by: by.clone(),
@@ -43,12 +44,22 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
                 turn: 0,
                 turns_in_run: 0,
                 calls_in_run: 0,
+                misuse: None,
                 calls: Vec::new(),
                 recent: Vec::new(),
                 inbox: Vec::new(),
                 heard: Vec::new(),
                 advertised: None,
                 grants: Vec::new(),
+                tokens_in_run: 0,
+                clock: None,
+                summary: None,
+                wakes: Vec::new(),
+                due: Vec::new(),
+                follow_ups: 0,
+                parent: *parent,
+                owed: None,
+                abandoned: Vec::new(),
             }));
         }
         (State::Open(open), Event::SessionEnded {}) => {
@@ -64,7 +75,26 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
     }
 }
 
+/// Counts the time since the latest event towards the run, unless the session only waited.
+fn tick(open: &mut Open, at: Timestamp) {
+    if open.activity == Activity::Idle {
+        return;
+    }
+    let only_waited = open.only_waits();
+    let clock = open.clock.get_or_insert(RunClock { at, worked: Millis(0) });
+    if !only_waited {
+        clock.worked = Millis(clock.worked.0.saturating_add(at.since(clock.at).0));
+    }
+    clock.at = at;
+}
+
+fn spend_tokens(open: &mut Open, usage: Option<Usage>) {
+    let spent = usage.map_or(0, |usage| usage.total());
+    open.tokens_in_run = open.tokens_in_run.saturating_add(spent);
+}
+
 fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
+    tick(open, at);
     match event {
         Event::SessionOpened { .. } | Event::SessionEnded {} => Err("the session is open already"),
         Event::SessionReconfigured { config, .. } => {
@@ -85,22 +115,50 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             open.hear(*message);
             Ok(())
         }
-        Event::TurnStarted { turn, messages } => {
+        Event::TurnStarted { turn, messages, wakes } => {
             open.inbox.retain(|message| !messages.contains(message));
-            turn_started(open, *turn)
+            open.due.retain(|wake| !wakes.contains(&wake.id));
+            if !messages.is_empty() {
+                open.follow_ups = 0;
+            }
+            turn_started(open, *turn)?;
+            tick(open, at);
+            Ok(())
         }
         Event::TurnRetried { turn, attempt } => {
             open.activity = Activity::Thinking { attempt: *attempt };
             current_turn(open, *turn)
         }
-        Event::TurnAnswered { turn, advertised, .. } => {
+        Event::TurnAnswered { turn, advertised, usage, .. } => {
             open.activity = Activity::Acting;
+            spend_tokens(open, *usage);
             if let Some(names) = advertised {
                 open.advertised = Some(Arc::new(names.iter().cloned().collect()));
             }
             current_turn(open, *turn)
         }
         Event::TurnEnded { turn, .. } => turn_ended(open, *turn),
+        Event::ContextSummarised { summary } => {
+            spend_tokens(open, summary.usage);
+            open.summary = Some(Arc::clone(summary));
+            Ok(())
+        }
+        Event::LoopDirected { follow_up, .. } => {
+            open.follow_ups += u32::from(*follow_up == FollowUp::Queued);
+            Ok(())
+        }
+        Event::WakeQueued { .. } | Event::WakeFellDue { .. } | Event::WakeCancelled { .. } => {
+            apply_to_wake(open, event)
+        }
+        Event::LearningCaptured { .. } => Ok(()),
+        Event::ChildStopped { child } => {
+            open.abandoned.retain(|abandoned| abandoned != child);
+            Ok(())
+        }
+        Event::ParentTold { turn } => {
+            open.owed.take_if(|owed| *owed <= *turn);
+            Ok(())
+        }
         Event::GrantAdded { grant } => {
             open.grants.push(grant.clone());
             Ok(())
@@ -115,8 +173,11 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             open.calls.push(Arc::new(Call::proposed(*call, provider_id, contract, arguments)));
             Ok(())
         }
-        Event::CallRejected { .. } => {
+        Event::CallRejected { name, rejection, .. } => {
             open.calls_in_run = open.calls_in_run.saturating_add(1);
+            if open.config.on_misuse == MisuseRule::Fail && rejection.reason.is_misuse() {
+                open.misuse = Some(format!("it asked for `{name}`: {}", rejection.message));
+            }
             Ok(())
         }
         Event::CallAdmitted { .. }
@@ -130,6 +191,7 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallCancelling { .. }
         | Event::CallRedefined { .. }
         | Event::CallBarred { .. }
+        | Event::CallDelegated { .. }
         | Event::CallFinished { .. } => apply_to_call(open, at, event),
     }
 }
@@ -139,6 +201,7 @@ fn turn_started(open: &mut Open, turn: u32) -> Evolved {
         return Err("the turns are out of order");
     }
     open.turn = turn;
+    open.misuse = None;
     open.turns_in_run += 1;
     while let Some(place) = open.calls.iter().position(|call| !call.phase.is_open()) {
         open.forget(place);
@@ -158,6 +221,9 @@ fn turn_ended(open: &mut Open, turn: u32) -> Evolved {
     open.activity = Activity::Idle;
     open.turns_in_run = 0;
     open.calls_in_run = 0;
+    open.tokens_in_run = 0;
+    open.clock = None;
+    open.owed = open.parent.map(|_| turn);
     if open.stopping == Stopping::Turn {
         open.stopping = Stopping::No;
     }
@@ -212,6 +278,14 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             find(open, *call)?.contract = Arc::clone(contract);
             Ok(())
         }
+        Event::CallDelegated { call, delegation, .. } => {
+            let call = find(open, *call)?;
+            if !matches!(call.phase, Phase::Running { .. }) {
+                return Err("it does not run");
+            }
+            call.child = Some(Arc::clone(delegation));
+            Ok(())
+        }
         Event::CallBarred { call, why } => {
             find(open, *call)?.barred = Some(why.clone());
             Ok(())
@@ -227,11 +301,40 @@ fn apply_to_call(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::TurnRetried { .. }
         | Event::TurnAnswered { .. }
         | Event::TurnEnded { .. }
+        | Event::ContextSummarised { .. }
+        | Event::LoopDirected { .. }
+        | Event::WakeQueued { .. }
+        | Event::WakeFellDue { .. }
+        | Event::WakeCancelled { .. }
+        | Event::LearningCaptured { .. }
+        | Event::ChildStopped { .. }
+        | Event::ParentTold { .. }
         | Event::CallProposed { .. }
         | Event::CallRejected { .. }
         | Event::ProviderResultIgnored { .. }
         | Event::GrantAdded { .. }
         | Event::GrantRevoked { .. } => Err("it does not move a call"),
+    }
+}
+
+fn apply_to_wake(open: &mut Open, event: &Event) -> Evolved {
+    match event {
+        Event::WakeQueued { wake } => {
+            open.wakes.push(wake.clone());
+            Ok(())
+        }
+        Event::WakeFellDue { wake } => {
+            let place = open.wakes.iter().position(|queued| queued.id == *wake);
+            let wake = open.wakes.remove(place.ok_or("no such wake is queued")?);
+            open.due.push(wake);
+            Ok(())
+        }
+        Event::WakeCancelled { wake, .. } => {
+            open.wakes.retain(|queued| queued.id != *wake);
+            open.due.retain(|due| due.id != *wake);
+            Ok(())
+        }
+        _ => Err("it does not move a wake"),
     }
 }
 
@@ -384,6 +487,13 @@ fn forget_oldest(open: &mut Open) {
     }
 }
 
+/// Returns the child of a call that ends without the child's own word.
+fn abandoned_child(call: &Call) -> Option<SessionId> {
+    let waits = matches!(&call.phase, Phase::Waiting(wait) if wait.kind == SuspensionKind::Child);
+    let told = call.decided.last().is_some_and(|decided| decided.kind == DecidedKind::Result);
+    call.child.as_ref().filter(|_| waits && !told).map(|delegation| delegation.child)
+}
+
 fn finished(open: &mut Open, outcome: &Outcome) -> Evolved {
     let effect = outcome.loop_effect();
     let call = find(open, outcome.call)?;
@@ -394,7 +504,9 @@ fn finished(open: &mut Open, outcome: &Outcome) -> Evolved {
         CallResult::Ok(_) => None,
         CallResult::Err(failure) => Some(failure.class),
     };
+    let abandoned = abandoned_child(call);
     call.phase = Phase::Settled { at: outcome.finished_at, effect, failed };
+    open.abandoned.extend(abandoned);
     if open.config.driver == Driver::Caller {
         forget_oldest(open);
     }

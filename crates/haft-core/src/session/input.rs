@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::Narrowed;
 use super::resolution::{Fit, Resolved};
+use super::summary::Summary;
 use super::suspension::Preview;
+use super::usage::Usage;
+use super::wake::{Directive, Wake};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
-use crate::id::{CallId, GrantId, MessageId, ProviderCallId, SessionId};
+use crate::id::{CallId, GrantId, MessageId, ProviderCallId, SessionId, WakeId};
 use crate::json;
 use crate::name::ToolName;
 use crate::outcome::{CallResult, ContentBlock, Directives, Failure, Output};
@@ -29,6 +33,18 @@ pub enum Input {
     ModelAnswered(ModelAnswered),
     /// The model could not be asked.
     ModelFailed(ModelFailed),
+    /// Before the model is asked, what it would be shown is shortened.
+    ContextSummarised(ContextSummarised),
+    /// Someone wants the session to go on at a time.
+    WakeQueued(WakeQueued),
+    /// Someone wants a wake not to be.
+    WakeCancelled(WakeCancelled),
+    /// A parent opens it as its child.
+    ChildOpened(ChildOpened),
+    /// A child that nobody waits for any more is stopped.
+    ChildStopped(ChildStopped),
+    /// The parent knows what came of a run.
+    ParentTold(ParentTold),
     /// A program proposes calls.
     CallsProposed(CallsProposed),
     /// A preview is ready.
@@ -83,8 +99,14 @@ impl Input {
             | Self::Reconfigured(_)
             | Self::Granted(_)
             | Self::GrantRevoked(_)
+            | Self::WakeQueued(_)
+            | Self::WakeCancelled(_)
             | Self::Ended(_) => true,
             Self::Opened(_)
+            | Self::ChildOpened(_)
+            | Self::ContextSummarised(_)
+            | Self::ChildStopped(_)
+            | Self::ParentTold(_)
             | Self::ModelAnswered(_)
             | Self::ModelFailed(_)
             | Self::Previewed(_)
@@ -144,6 +166,73 @@ pub struct ModelAnswered {
     pub provider_results: Vec<ProviderResult>,
     /// Why it was offered less than it might have been.
     pub narrowed: Vec<Narrowed>,
+    /// What else is known about the answer.
+    pub details: AnswerDetails,
+}
+
+/// What is known about an answer beside what it says.
+#[derive(Debug, Clone, Default)]
+pub struct AnswerDetails {
+    /// What it cost.
+    pub usage: Option<Usage>,
+    /// What its provider wants to be shown again as it was, by the vendor's name.
+    pub provider_meta: Option<Value>,
+    /// What the model says about how its work goes on.
+    pub directive: Option<Directive>,
+}
+
+/// Before the model is asked, what it would be shown is shortened.
+#[derive(Debug, Clone)]
+pub struct ContextSummarised {
+    /// The turn for which the model is to be asked.
+    pub turn: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// What stands for the earlier turns from here on.
+    pub summary: Summary,
+}
+
+/// Someone wants the session to go on at a time.
+#[derive(Debug, Clone)]
+pub struct WakeQueued {
+    /// When and what for.
+    pub wake: Wake,
+    /// Who.
+    pub by: Actor,
+}
+
+/// Someone wants a wake not to be.
+#[derive(Debug, Clone)]
+pub struct WakeCancelled {
+    /// The wake.
+    pub wake: WakeId,
+    /// Who.
+    pub by: Actor,
+}
+
+/// A parent opens a session as its child.
+#[derive(Debug, Clone)]
+pub struct ChildOpened {
+    /// What the child is to do.
+    pub delegation: Arc<Delegation>,
+    /// On whose behalf.
+    pub by: Actor,
+    /// For whom.
+    pub parent: Parent,
+}
+
+/// A child that nobody waits for any more is stopped.
+#[derive(Debug, Clone)]
+pub struct ChildStopped {
+    /// The child.
+    pub child: SessionId,
+}
+
+/// The parent knows what came of a run.
+#[derive(Debug, Clone)]
+pub struct ParentTold {
+    /// The turn that ended the run.
+    pub turn: u32,
 }
 
 /// The model could not be asked.
@@ -264,6 +353,8 @@ pub enum AttemptReport {
         /// What the call would do to the world as it is.
         preview: Preview,
     },
+    /// The tool gives the work to a child, whose last word will be the result.
+    Delegated(Box<Delegation>),
 }
 
 /// What a tool returned.
@@ -315,6 +406,8 @@ pub struct Verified {
 pub enum Verification {
     /// It took effect, and this is what it gave.
     Applied(Output),
+    /// It took effect, and what it gave is kept back, for this reason.
+    Withheld(Failure),
     /// It did not take effect.
     Absent,
     /// The hook cannot tell.

@@ -7,6 +7,7 @@
 //! The machine does nothing itself: no clock, no ids, no randomness, no waiting.
 
 mod admission;
+mod child;
 mod config;
 mod decide;
 mod effect;
@@ -16,11 +17,15 @@ mod input;
 mod refusal;
 mod resolution;
 mod state;
+mod summary;
 mod suspension;
 mod toolset;
+mod usage;
+mod wake;
 
 pub use admission::{Basis, Permit, RejectReason, Rejection};
-pub use config::{Config, Driver, Limits, MessageRule};
+pub use child::{Delegation, Parent};
+pub use config::{Config, Driver, Limits, MessageRule, MisuseRule};
 pub use decide::{accept, decide, note};
 pub use effect::{Decision, Effect, Reply};
 pub use event::{
@@ -28,13 +33,17 @@ pub use event::{
 };
 pub use evolve::{Corrupt, evolve};
 pub use input::{
-    AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ClientGone, Ended, Expired,
-    GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened,
-    PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned, SoundCall,
-    ToolChange, ToolChanged, TurnAsked, Verification, Verified,
+    AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ChildOpened,
+    ChildStopped, ClientGone, ContextSummarised, Ended, Expired, GrantRevoked, Granted, Input,
+    Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened, ParentTold, PolicyFacts,
+    Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned, SoundCall, ToolChange,
+    ToolChanged, TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
+pub use summary::Summary;
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};
 pub use toolset::{Agent, Environment, Network, Toolset};
+pub use usage::{Counted, Usage};
+pub use wake::{Directive, FollowUp, Learning, LearningKind, Next, Priority, Wake};

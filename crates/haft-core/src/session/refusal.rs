@@ -91,6 +91,7 @@ fn waits_for(kind: SuspensionKind) -> &'static str {
         SuspensionKind::Elicitation => "an answer (`answer` or `deny`)",
         SuspensionKind::ClientExec => "a client's `result`",
         SuspensionKind::Settlement => "a settlement (`settle`)",
+        SuspensionKind::Child => "its sub-agent",
     }
 }
 

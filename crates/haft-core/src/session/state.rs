@@ -9,21 +9,25 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::admission::Permit;
+use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::StartCause;
-use super::suspension::{DecidedKind, SuspendReason, Suspension};
+use super::summary::Summary;
+use super::suspension::{DecidedKind, SuspendReason, Suspension, SuspensionKind};
+use super::wake::Wake;
 use crate::actor::Actor;
 use crate::arguments::Arguments;
 use crate::id::{CallId, MessageId, ProviderCallId, ResolutionId, SessionId};
 use crate::name::ToolName;
 use crate::outcome::{ErrorClass, LoopEffect};
 use crate::permission::StandingGrant;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 use crate::tool::Contract;
 
 /// Where a session stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a session is open for as long as its state is held")]
 pub enum State {
     /// It does not exist yet.
     #[default]
@@ -54,6 +58,9 @@ pub struct Open {
     pub turn: u32,
     pub(super) turns_in_run: u32,
     pub(super) calls_in_run: u32,
+    /// What the model asked for in this turn that cannot be called, when that fails the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) misuse: Option<String>,
     pub(super) calls: Vec<Arc<Call>>,
     /// The newest calls that have left the turn, so that whoever comes late is told what became
     /// of them, and no id is used again at once.
@@ -64,6 +71,52 @@ pub struct Open {
     pub(super) heard: Vec<MessageId>,
     pub(super) advertised: Option<Arc<BTreeSet<ToolName>>>,
     pub(super) grants: Vec<StandingGrant>,
+    /// The tokens of the current run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) tokens_in_run: u64,
+    /// How long the current run has been at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) clock: Option<RunClock>,
+    /// What stands for the earlier turns, in what the model is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Arc<Summary>>,
+    /// The times at which it goes on by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wakes: Vec<Wake>,
+    /// The wakes whose time has come and that no turn has taken up yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub due: Vec<Wake>,
+    /// How often it has gone on by itself since someone last spoke.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub(super) follow_ups: u32,
+    /// The session for which it works, when it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// The turn that ended a run of which the parent has not been told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) owed: Option<u32>,
+    /// Children that nobody waits for any more and that are not stopped yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) abandoned: Vec<SessionId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none_yet(n: &u32) -> bool {
+    *n == 0
+}
+
+/// How long a run has been at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RunClock {
+    /// The time of its latest event.
+    pub(super) at: Timestamp,
+    /// How long it was at work until then.
+    pub(super) worked: Millis,
 }
 
 /// What an open session is doing.
@@ -116,6 +169,9 @@ pub struct Call {
     /// The decisions about its waits, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decided: Vec<DecidedBy>,
+    /// The child that does its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Arc<Delegation>>,
     /// Why it may not run again, when its tool has changed in a way that forbids it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barred: Option<String>,
@@ -230,10 +286,13 @@ impl Open {
         self.calls.iter().map(|call| &**call)
     }
 
-    /// Returns the calls that wait for someone outside: the persisted subset of document 004.
+    /// Returns the calls that wait for someone outside: the persisted subset of document 004. A
+    /// call that waits for a sub-agent waits for nobody outside.
     pub fn waiting(&self) -> impl Iterator<Item = (&Call, &Suspension)> {
         self.calls().filter_map(|call| match &call.phase {
-            Phase::Waiting(suspension) => Some((call, suspension)),
+            Phase::Waiting(suspension) if suspension.kind != SuspensionKind::Child => {
+                Some((call, suspension))
+            }
             _ => None,
         })
     }
@@ -246,6 +305,37 @@ impl Open {
     /// Returns the standing grants of the session.
     pub fn grants(&self) -> &[StandingGrant] {
         &self.grants
+    }
+
+    /// Returns how many tokens the current run has taken.
+    pub fn tokens_in_run(&self) -> u64 {
+        self.tokens_in_run
+    }
+
+    /// Returns how long the current run has been at work, as of its latest event.
+    pub fn worked(&self) -> Millis {
+        self.clock.map_or(Millis(0), |clock| clock.worked)
+    }
+
+    /// Returns the session at the top: itself, unless it is a child.
+    pub fn root(&self) -> SessionId {
+        self.parent.map_or(self.session, |parent| parent.root)
+    }
+
+    /// Returns whether a summary may stand for the earlier turns while `turn` is being answered:
+    /// it covers more than the one before, and nothing of the turn itself.
+    pub fn takes(&self, summary: &Summary, turn: u32) -> bool {
+        let before = self.summary.as_ref().map_or(0, |summary| summary.through_turn);
+        let covers = summary.through_turn > before && summary.through_turn < turn;
+        covers && (1..=Summary::TEXT_MAX).contains(&summary.text.len())
+    }
+
+    /// Returns whether nothing goes on before someone outside has spoken.
+    pub(super) fn only_waits(&self) -> bool {
+        let mut open = self.calls().filter(|call| call.phase.is_open()).peekable();
+        let any = open.peek().is_some();
+        any && self.activity == Activity::Acting
+            && open.all(|call| matches!(call.phase, Phase::Waiting(_)))
     }
 
     /// Takes a message into the inbox and remembers it for a while.
@@ -293,6 +383,7 @@ impl Call {
             attempts: 0,
             recoveries: 0,
             decided: Vec::new(),
+            child: None,
             barred: None,
         }
     }

@@ -42,6 +42,8 @@ pub enum SuspensionKind {
     ClientExec,
     /// A person says what became of a call in doubt.
     Settlement,
+    /// Another session does the work; nobody outside can end this.
+    Child,
 }
 
 /// Why a call waits.
@@ -58,6 +60,8 @@ pub enum SuspendReason {
     Redefined,
     /// Its process died while it ran.
     InDoubt,
+    /// Its tool gave the work to a child.
+    Delegated,
 }
 
 /// What a call would do, shown before it is approved.

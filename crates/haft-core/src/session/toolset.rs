@@ -71,6 +71,19 @@ impl Toolset {
         self.names.get(called).map_or(called, ToolName::as_str)
     }
 
+    /// Returns what a child knows that wishes to know `child`: no tool of its own that its parent
+    /// has not, and no laxer word about any.
+    #[must_use]
+    pub fn narrowed_by(&self, child: &Self) -> Self {
+        let mut verdicts = self.verdicts.clone();
+        for (tool, wish) in &child.verdicts {
+            let verdict = verdicts.entry(tool.clone()).or_insert(*wish);
+            *verdict = (*verdict).max(*wish);
+        }
+        let names = if child.names.is_empty() { &self.names } else { &child.names };
+        Self { own: self.own.clone(), names: names.clone(), verdicts }
+    }
+
     /// Returns what a tool is called outside.
     pub fn called<'a>(&'a self, name: &'a str) -> &'a str {
         let known = self.names.iter().find(|(_, tool)| tool.as_str() == name);
@@ -118,18 +131,35 @@ mod tests {
         let toolset = Toolset { own: vec![tool], ..Toolset::default() };
         let config = Arc::new(Config { toolset, ..Config::default() });
         let session = SessionId::from_bits(1);
-        let opened = Event::SessionOpened { session, config, by: Actor::system() };
+        let opened = Event::SessionOpened { session, config, by: Actor::system(), parent: None };
         let text = serde_json::to_string(&opened).unwrap();
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), opened);
     }
 
     #[test]
     fn a_tool_is_found_by_what_the_session_calls_it_and_called_so_again() {
-        let name = ToolName::new("toolset_bash").unwrap();
+        let name = ToolName::new("agent_bash").unwrap();
         let names = BTreeMap::from([("bash".to_owned(), name)]);
         let toolset = Toolset { names, ..Toolset::default() };
-        assert_eq!(toolset.meant("bash"), "toolset_bash");
-        assert_eq!(toolset.called("toolset_bash"), "bash");
+        assert_eq!(toolset.meant("bash"), "agent_bash");
+        assert_eq!(toolset.called("agent_bash"), "bash");
         assert_eq!((toolset.meant("read"), toolset.called("read")), ("read", "read"));
+    }
+
+    // S3-37: a child's agent cannot lower what its parent's says.
+    #[test]
+    fn s3_37_a_childs_toolset_is_at_least_as_strict() {
+        let name = |name: &str| ToolName::new(name).unwrap();
+        let says = |list: &[(&str, Verdict)]| Toolset {
+            verdicts: list.iter().map(|(tool, verdict)| (name(tool), *verdict)).collect(),
+            ..Toolset::default()
+        };
+        let parent = says(&[("a", Verdict::Ask), ("b", Verdict::Deny)]);
+        let child = says(&[("a", Verdict::Allow), ("b", Verdict::Ask), ("c", Verdict::Ask)]);
+        let narrowed = parent.narrowed_by(&child);
+        assert_eq!(
+            narrowed,
+            says(&[("a", Verdict::Ask), ("b", Verdict::Deny), ("c", Verdict::Ask)])
+        );
     }
 }

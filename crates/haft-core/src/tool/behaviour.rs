@@ -120,6 +120,8 @@ pub enum Status {
     /// Advertised and callable.
     #[default]
     Active,
+    /// Advertised only where a session's exposure names it.
+    Unlisted,
     /// Callable with a warning, no longer advertised.
     Deprecated,
     /// Refused.

@@ -26,7 +26,7 @@ pub struct Contract {
     pub tool: ToolName,
     /// The definition's version.
     pub version: Version,
-    /// Changes when schema or behaviour change, not when wording does.
+    /// Changes when schema, behaviour or oversight change, not when wording does.
     pub digest: Digest,
     /// Who owns the capability.
     pub ownership: Ownership,
@@ -157,13 +157,18 @@ fn behaviour_digest(definition: &Definition, facets: &ResolvedFacets) -> Digest 
         "scope": facets.scope,
         "injected": definition.injected,
         "major": definition.version.major,
+        "gate": definition.gate,
+        "mode": facets.mode(),
+        "preconditions": definition.preconditions,
+        "redaction": definition.redaction,
+        "undone_by": definition.undo.as_ref().map(|undo| &undo.tool),
     }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::{Facets, Schema, ToolSpec};
+    use crate::tool::{Facets, Precondition, Schema, ToolSpec};
 
     fn definition() -> Definition {
         let schema = Schema::new(r#"{"type":"object"}"#).unwrap();
@@ -213,5 +218,20 @@ mod tests {
         let schema = Schema::new(r#"{"type":"object","properties":{"a":{}}}"#).unwrap();
         assert_ne!(contract(|d| d.input_schema = schema).digest, base.digest);
         assert_ne!(contract(|d| d.facets.mutates = Some(Mutates::None)).digest, base.digest);
+    }
+
+    // What a person would be asked about, what must hold and what is kept from the log are terms
+    // of a call too.
+    #[test]
+    fn the_digest_changes_with_oversight() {
+        let base = contract(|_| {});
+        assert_ne!(contract(|d| d.gate = Gate::Ask).digest, base.digest);
+        let gated = contract(|d| {
+            d.preconditions.insert(Precondition::OutcomePass);
+        });
+        assert_ne!(gated.digest, base.digest);
+        let masked = contract(|d| d.redaction.secret.push("/card".parse().unwrap()));
+        assert_ne!(masked.digest, base.digest);
+        assert_ne!(contract(|d| d.mode = Some(Mode::Read)).digest, base.digest);
     }
 }

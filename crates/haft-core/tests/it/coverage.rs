@@ -11,15 +11,16 @@ use serde_json::json;
 
 use crate::golden::assert_golden;
 use crate::world::{
-    World, ann, approve, browser, charge, deny, email, grant_for, mutating, ok, question, read,
-    tool,
+    World, ann, approve, browser, charge, child_opened, delegation, deny, email, grant_for,
+    mutating, ok, question, read, tool, wake_at,
 };
 use haft_core::session::{
-    Activity, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone, Config,
-    Driver, Ended, Expired, Fit, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
-    ModelAnswered, ModelFailed, Opened, Phase, Preview, Previewed, Reconfigured, Resolution,
-    RetryDue, Returned, Settlement, State, Stopping, SuspensionKind, ToolChange, ToolChanged,
-    TurnAsked, Verification, Verified,
+    Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed,
+    ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, GrantRevoked,
+    Granted, Input, Interrupted, Limits, MessageArrived, ModelAnswered, ModelFailed, Opened,
+    ParentTold, Phase, Preview, Previewed, Reconfigured, Resolution, RetryDue, Returned,
+    Settlement, State, Stopping, Summary, SuspensionKind, ToolChange, ToolChanged, TurnAsked,
+    Verification, Verified, WakeCancelled, WakeQueued,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -30,7 +31,7 @@ use haft_core::{
 type Row = (World, CallId);
 type NamedRow = (&'static str, fn() -> Row);
 
-const ROWS: [NamedRow; 17] = [
+const ROWS: [NamedRow; 18] = [
     ("unopened", || (World::unopened(), CallId::from_bits(404))),
     ("idle", || (World::model(), CallId::from_bits(404))),
     ("thinking", || {
@@ -62,6 +63,7 @@ const ROWS: [NamedRow; 17] = [
             call
         })
     }),
+    ("call waiting for child", || acting(|world| world.delegated().0)),
     ("call ready", || {
         let limits = Limits { parallel: 1, ..Limits::default() };
         let mut world = World::with(Config { limits, ..Config::default() });
@@ -136,6 +138,7 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
     let config = open.map_or_else(Config::default, |open| Config::clone(&open.config));
     let opened = Opened { session: SessionId::from_bits(7), config: config.clone(), by: ann() };
     let grant = grant_for(world, &charge());
+    let cancelled = WakeCancelled { wake: wake_at(world.now).id, by: ann() };
     let revoked = GrantRevoked { grant: GrantId::from_bits(404), by: ann() };
     vec![
         ("opened", Input::Opened(opened)),
@@ -145,6 +148,11 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
         ("interrupted", Input::Interrupted(Interrupted { by: ann(), note: None })),
         ("ended", Input::Ended(Ended { by: ann(), note: None })),
         ("turn asked", Input::TurnAsked(TurnAsked { by: ann() })),
+        ("child opened", Input::ChildOpened(child_opened())),
+        ("child stopped", Input::ChildStopped(ChildStopped { child: SessionId::from_bits(4) })),
+        ("parent told", Input::ParentTold(ParentTold { turn: 1 })),
+        ("wake queued", Input::WakeQueued(WakeQueued { wake: wake_at(world.now), by: ann() })),
+        ("wake cancelled", Input::WakeCancelled(cancelled)),
         ("revived", Input::Revived),
         ("woken", Input::Woken),
     ]
@@ -168,11 +176,15 @@ fn model_inputs(world: &mut World) -> Vec<Column> {
         calls: vec![proposal.clone()],
         provider_results: vec![],
         narrowed: vec![],
+        details: AnswerDetails::default(),
     };
     let failure = Failure::new(ErrorClass::Upstream, "down");
+    let summary = Summary { text: "So far.".into(), through_turn: turn, after_seq: 1, usage: None };
+    let summarised = ContextSummarised { turn, attempt, summary };
     vec![
         ("message arrived", Input::MessageArrived(arrived)),
         ("model answered", Input::ModelAnswered(answered)),
+        ("context summarised", Input::ContextSummarised(summarised)),
         ("model failed", Input::ModelFailed(ModelFailed { turn, attempt, failure })),
         ("calls proposed", Input::CallsProposed(CallsProposed { calls: vec![proposal] })),
     ]
@@ -194,6 +206,7 @@ fn call_inputs(world: &World, call: CallId) -> Vec<Column> {
         ("previewed", Input::Previewed(Previewed { call, preview: preview() })),
         ("attempt ended", ended(AttemptReport::Returned(Returned::from(ok(""))))),
         ("attempt ended, world moved", ended(AttemptReport::WorldMoved { preview: preview() })),
+        ("attempt ended, delegated", ended(AttemptReport::Delegated(delegation().into()))),
         ("verified absent", Input::Verified(Verified { call, attempt, verdict })),
         ("retry due", Input::RetryDue(RetryDue { call })),
         ("client gone", Input::ClientGone(ClientGone { call, round })),
@@ -225,6 +238,12 @@ fn variant(input: &Input) -> &'static str {
         Input::MessageArrived(_) => "message arrived",
         Input::ModelAnswered(_) => "model answered",
         Input::ModelFailed(_) => "model failed",
+        Input::ContextSummarised(_) => "context summarised",
+        Input::WakeQueued(_) => "wake queued",
+        Input::WakeCancelled(_) => "wake cancelled",
+        Input::ChildOpened(_) => "child opened",
+        Input::ChildStopped(_) => "child stopped",
+        Input::ParentTold(_) => "parent told",
         Input::CallsProposed(_) => "calls proposed",
         Input::Previewed(_) => "previewed",
         Input::AttemptEnded(_) => "attempt ended",
@@ -246,7 +265,7 @@ fn variant(input: &Input) -> &'static str {
     }
 }
 
-const VARIANTS: usize = 22;
+const VARIANTS: usize = 28;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {
@@ -258,6 +277,7 @@ fn phase(phase: &Phase) -> &'static str {
             SuspensionKind::Elicitation => "waiting for elicitation",
             SuspensionKind::ClientExec => "waiting for client_exec",
             SuspensionKind::Settlement => "waiting for settlement",
+            SuspensionKind::Child => "waiting for child",
         },
         Phase::Ready { .. } => "ready",
         Phase::Running { .. } => "running",
@@ -269,12 +289,13 @@ fn phase(phase: &Phase) -> &'static str {
 }
 
 /// Every phase in which a call can rest.
-const PHASES: [&str; 11] = [
+const PHASES: [&str; 12] = [
     "previewing",
     "waiting for approval",
     "waiting for elicitation",
     "waiting for client_exec",
     "waiting for settlement",
+    "waiting for child",
     "ready",
     "running",
     "verifying",

@@ -7,7 +7,7 @@ use haft_core::session::{
     ToolChanged, Verification, Verified,
 };
 use haft_core::tool::{Concurrency, Hook, Idempotency, InterruptBehavior, ToolSpec};
-use haft_core::{CallId, CallResult, Digest, ErrorClass, Output};
+use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure, Output};
 use serde_json::json;
 
 fn running(tool: &ToolSpec) -> (World, CallId) {
@@ -139,6 +139,11 @@ fn a_verify_hook_settles_reruns_or_gives_up() {
     assert_eq!(world.outcome(call).unwrap().result, ok("charge 7"));
     let late = world.input(verified(call, Verification::Absent)).unwrap_err();
     assert_eq!(late, Refusal::Stale(Stale::OtherAttempt));
+
+    let (mut world, call) = verifying();
+    let failure = Failure::new(ErrorClass::Policy, "it ran, but its result is withheld");
+    world.input(verified(call, Verification::Withheld(failure.clone()))).unwrap();
+    assert_eq!(world.failure(call), failure);
 
     let (mut world, call) = verifying();
     world.input(verified(call, Verification::Absent)).unwrap();

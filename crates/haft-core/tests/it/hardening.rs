@@ -253,6 +253,7 @@ fn an_answer_whose_only_call_the_provider_already_ran_is_the_last_word() {
         calls: vec![call],
         provider_results: vec![ProviderResult { provider_id, result: ok("rain"), meta: None }],
         narrowed: vec![],
+        details: AnswerDetails::default(),
     };
     world.effects.clear();
     world.input(Input::ModelAnswered(answer)).unwrap();
@@ -273,6 +274,7 @@ fn a_bystander_cannot_declare_the_owner_dead() {
         calls: vec![],
         provider_results: vec![],
         narrowed: vec![],
+        details: AnswerDetails::default(),
     };
     let answered = world.input_elsewhere(Input::ModelAnswered(answer));
     assert_eq!(answered, Err(Refusal::NeedsOwner));
@@ -375,6 +377,72 @@ fn a_redefinition_to_a_gate_asks_before_the_client_runs_it() {
     world.input(Input::ToolChanged(ToolChanged { call, change })).unwrap();
     let Phase::Waiting(s) = world.phase(call) else { panic!() };
     assert_eq!(s.kind, SuspensionKind::Approval);
+}
+
+/// Two calls of which the second may run and waits for the first.
+fn one_ready(tool: &ToolSpec, give: bool) -> (World, CallId) {
+    let limits = Limits { parallel: 1, ..Limits::default() };
+    let mut world = World::with(Config { driver: Driver::Caller, limits, ..Config::default() });
+    if give {
+        let grant = grant_for(&mut world, tool);
+        world.input(Input::Granted(Granted { grant })).unwrap();
+    }
+    world.propose(&read(), &json!({}));
+    let call = world.propose(tool, &json!({}));
+    assert!(matches!(world.phase(call), Phase::Ready { .. }));
+    (world, call)
+}
+
+#[track_caller]
+fn redefined(world: &mut World, call: CallId, tool: &ToolSpec) {
+    let contract = Arc::clone(tool.contract());
+    let change = ToolChange::Redefined { contract, fit: Fit::Fits, changes: "x".into() };
+    world.input(Input::ToolChanged(ToolChanged { call, change })).unwrap();
+}
+
+// The gate is one of the sources that may ask, not the only one.
+#[test]
+fn a_redefinition_asks_whenever_the_new_tool_would_be_asked_about() {
+    let (mut world, call) = one_ready(&email(), false);
+    redefined(&mut world, call, &mutating("send_email", |d| d.gate = Gate::Unset));
+    let Phase::Waiting(wait) = world.phase(call) else { panic!("it ran unasked") };
+    assert_eq!((wait.kind, wait.reason), (SuspensionKind::Approval, SuspendReason::Redefined));
+
+    let (mut world, call) = one_ready(&email(), false);
+    redefined(&mut world, call, &mutating("send_email", |d| d.version.major = 2));
+    assert!(matches!(world.phase(call), Phase::Ready { .. }), "nobody would be asked");
+}
+
+// What a person permitted was the tool as it was.
+#[test]
+fn a_redefinition_asks_again_about_what_a_person_permitted() {
+    let (mut world, call) = one_ready(&charge(), true);
+    redefined(&mut world, call, &mutating("charge_card", |d| d.gate = Gate::Auto));
+    let Phase::Waiting(wait) = world.phase(call) else { panic!("it ran on an old grant") };
+    assert_eq!(wait.reason, SuspendReason::Redefined);
+}
+
+#[test]
+fn what_is_found_out_for_a_cancelled_call_is_stopped() {
+    let edit = mutating("edit_file", |d| {
+        d.gate = Gate::Ask;
+        d.hooks.insert(Hook::Preview);
+    });
+    let mut world = World::caller();
+    let call = world.propose(&edit, &json!({}));
+    world.interrupt().unwrap();
+    assert_eq!(world.failure(call).class, ErrorClass::Cancelled);
+    assert!(world.effects.contains(&Effect::Cancel { call, attempt: 0 }), "{:?}", world.effects);
+
+    let mut world = World::caller();
+    let verifiable = mutating("send_email", |d| {
+        d.hooks.insert(Hook::Verify);
+    });
+    let call = world.propose(&verifiable, &json!({}));
+    world.crash();
+    world.interrupt().unwrap();
+    assert_eq!(world.failure(call).class, ErrorClass::Interrupted);
+    assert!(world.effects.contains(&Effect::Cancel { call, attempt: 1 }), "{:?}", world.effects);
 }
 
 #[test]
@@ -480,12 +548,13 @@ fn evolve_refuses_a_log_with_the_last_turn_number() {
         session: SessionId::from_bits(1),
         config: Arc::new(Config::default()),
         by: ann(),
+        parent: None,
     };
     let state = evolve(State::Unopened, Timestamp::from_ms(0), &opened).unwrap();
     let mut v: Value = serde_json::to_value(&state).unwrap();
     v["open"]["turn"] = json!(u32::MAX);
     let state: State = serde_json::from_value(v).unwrap();
-    let next = Event::TurnStarted { turn: 1, messages: vec![] };
+    let next = Event::TurnStarted { turn: 1, messages: vec![], wakes: vec![] };
     assert!(evolve(state, Timestamp::from_ms(0), &next).is_err());
 }
 
@@ -496,6 +565,7 @@ fn a_log_of_another_session_is_not_folded() {
         session: SessionId::from_bits(1),
         config: Arc::new(Config::default()),
         by: ann(),
+        parent: None,
     };
     let a = head.append(SessionId::from_bits(2), Timestamp::from_ms(0), &opened).unwrap();
     let b = head

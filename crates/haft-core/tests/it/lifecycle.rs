@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::world::{World, ann, bob, charge, email, err, ok, read, tool, with_reports};
 use haft_core::permission::{Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    Activity, Check, Config, Effect, Event, Input, Limits, MessageRule, ModelAnswered, ModelFailed,
-    Phase, ProviderResult, Reconfigured, Refusal, RejectReason, Reply, RetryDue, Returned, Seen,
-    Stale, StartCause, TurnEnding,
+    Activity, AnswerDetails, Check, Config, Effect, Event, Input, Limits, MessageRule, MisuseRule,
+    ModelAnswered, ModelFailed, Phase, ProviderResult, Reconfigured, Refusal, RejectReason, Reply,
+    RetryDue, Returned, Seen, Stale, StartCause, TurnEnding,
 };
 use haft_core::tool::{Concurrency, Executor, Idempotency, Mutates, Retry};
 use haft_core::{
@@ -355,6 +355,7 @@ fn s4_7_a_provider_call_is_passed_through_and_its_result_recorded() {
             result(ProviderCallId::new("nobody's").unwrap()),
         ],
         narrowed: vec![],
+        details: AnswerDetails::default(),
     };
     world.input(Input::ModelAnswered(answer)).unwrap();
     assert_eq!(world.executions(id), 0);
@@ -390,6 +391,7 @@ fn a_late_or_foreign_answer_of_the_model_is_stale() {
             calls: vec![],
             provider_results: vec![],
             narrowed: vec![],
+            details: AnswerDetails::default(),
         })
     };
     let stale = Err(Refusal::Stale(Stale::OtherAttempt));
@@ -503,4 +505,32 @@ fn every_proposed_call_carries_its_derivation() {
     let derivation = derivation.unwrap();
     assert_eq!(derivation.decision, Verdict::Ask);
     assert_eq!(derivation.deciding_reason(), "declared to ask");
+}
+
+// S3-15: arguments that do not fit come back to the model, unless the session forbids repair.
+#[test]
+fn s3_15_what_does_not_fit_is_repaired_or_fails_the_run_as_the_session_says() {
+    for (rule, goes_on) in [(MisuseRule::Repair, true), (MisuseRule::Fail, false)] {
+        let mut world = World::with(Config { on_misuse: rule, ..Config::default() });
+        world.say("go").unwrap();
+        let mut misfit = world.proposal(&read(), &json!({}));
+        misfit.check = Check::Invalid { message: "`/city`: expected a string".into() };
+        let sound = world.proposal(&read(), &json!({"n": 1}));
+        let call = sound.id;
+        world.answer_with(vec![misfit, sound], BTreeSet::from([read().name.clone()])).unwrap();
+        world.returns(call, ok("sunny")).unwrap();
+        assert!(world.outcome(call).unwrap().is_ok(), "what was right was done");
+        let thinks = matches!(world.open().activity, Activity::Thinking { .. });
+        assert_eq!(thinks, goes_on);
+        let failed = world.events().into_iter().find_map(|event| match event {
+            Event::TurnEnded { ending: TurnEnding::Failed { failure }, .. } => Some(failure),
+            _ => None,
+        });
+        assert_eq!(failed.is_none(), goes_on);
+        assert!(failed.is_none_or(|failure| failure.message.contains("/city")));
+        if !goes_on {
+            world.say("again").unwrap();
+            assert_eq!(world.open().turn, 2, "the next message begins anew");
+        }
+    }
 }

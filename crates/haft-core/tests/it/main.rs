@@ -11,6 +11,7 @@ mod hardening;
 mod journal;
 mod lifecycle;
 mod liveness;
+mod looping;
 mod properties;
 mod stopping;
 mod suspension;

@@ -7,21 +7,24 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::world::{
-    World, ann, approve, arguments_of, bob, browser, charge, deny, email, err, grant_for, mutating,
-    ok, question, read, tool,
+    World, agent_tool, ann, approve, arguments_of, bob, browser, charge, deny, email, err,
+    grant_for, mutating, ok, question, read, tool, wake_at,
 };
 use haft_core::permission::{Level, Verdict};
 use haft_core::session::{
-    Activity, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone, Config,
-    Decided, Driver, Edit, Effect, Ended, Event, Expired, Fit, GrantRevoked, Granted, Input,
-    Limits, MessageRule, ModelAnswered, ModelFailed, Phase, Preview, Previewed, Proposal,
-    Reconfigured, Refusal, Resolution, RetryDue, Settlement, State, ToolChange, ToolChanged,
-    Verification, Verified, VerifyFinding,
+    Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone,
+    Config, ContextSummarised, Decided, Delegation, Driver, Edit, Effect, Ended, Event, Expired,
+    Fit, GrantRevoked, Granted, Input, Limits, MessageRule, ModelAnswered, ModelFailed, Phase,
+    Preview, Previewed, Proposal, Reconfigured, Refusal, Resolution, RetryDue, Settlement, State,
+    Summary, ToolChange, ToolChanged, Verification, Verified, VerifyFinding, Wake, WakeQueued,
 };
 use haft_core::tool::{
     Concurrency, Executor, Gate, Hook, Idempotency, InterruptBehavior, Recovery, Retry, ToolSpec,
 };
-use haft_core::{CallId, CallResult, Digest, Directives, ErrorClass, Failure, Millis, Output};
+use haft_core::{
+    Actor, CallId, CallResult, Digest, Directives, ErrorClass, Failure, Millis, Output, SessionId,
+    WakeId,
+};
 
 /// Something that happens next; numbers pick among what there is.
 #[derive(Debug, Clone)]
@@ -30,6 +33,14 @@ pub(crate) enum Step {
     Propose(Vec<(usize, u8)>),
     Return(usize, u8),
     WorldMoves(usize),
+    /// A tool gives its work to a child.
+    Delegate(usize),
+    /// A child says what came of its work.
+    ChildTells(usize),
+    /// A wake is queued, so many milliseconds ahead.
+    Queue(u64),
+    /// What the model is shown is shortened.
+    Summarise(u32),
     Resolve(usize, u8, Where),
     Expire(usize),
     ClientGoes(usize),
@@ -66,6 +77,10 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         6 => prop::collection::vec((0..TOOLS, 0..4u8), 0..5).prop_map(Step::Propose),
         6 => (pick.clone(), 0..5u8).prop_map(|(p, how)| Step::Return(p, how)),
         1 => pick.clone().prop_map(Step::WorldMoves),
+        3 => pick.clone().prop_map(Step::Delegate),
+        2 => pick.clone().prop_map(Step::ChildTells),
+        1 => (0..400_000u64).prop_map(Step::Queue),
+        1 => (0..5u32).prop_map(Step::Summarise),
         6 => (pick.clone(), 0..9u8, places).prop_map(|(p, how, at)| Step::Resolve(p, how, at)),
         2 => pick.clone().prop_map(Step::Expire),
         1 => pick.clone().prop_map(Step::ClientGoes),
@@ -91,7 +106,7 @@ fn step_or_leave() -> impl Strategy<Value = Step> {
     prop_oneof![20 => step(), 1 => Just(Step::Leave)]
 }
 
-const TOOLS: usize = 12;
+const TOOLS: usize = 13;
 
 fn tools() -> [ToolSpec; TOOLS] {
     [
@@ -115,6 +130,7 @@ fn tools() -> [ToolSpec; TOOLS] {
         }),
         mutating("do_slowly", |d| d.interrupt = InterruptBehavior::Cancel),
         mutating("do_alone", |d| d.concurrency = Concurrency::Exclusive),
+        agent_tool(),
     ]
 }
 
@@ -148,6 +164,20 @@ pub(crate) fn perform(world: &mut World, step: &Step) {
         Step::WorldMoves(pick) => {
             let report = AttemptReport::WorldMoved { preview: preview() };
             world.input(ended(world, *pick, 0, report)).err()
+        }
+        Step::Delegate(pick) => {
+            let delegation = Delegation {
+                child: SessionId::from_bits(world.fresh()),
+                ..crate::world::delegation()
+            };
+            let report = AttemptReport::Delegated(delegation.into());
+            world.input(ended(world, *pick, 0, report)).err()
+        }
+        Step::ChildTells(pick) => {
+            let (result, directives) = (ok("from the child"), Directives::default());
+            let how = Resolution::Result { result, directives, fit: Fit::Fits };
+            let resolved = world.resolved(call(world, *pick), Actor::system(), how);
+            world.input_elsewhere(Input::Resolved(resolved)).err()
         }
         Step::LateReport(pick, ago) => {
             let attempt = attempts(world, call(world, *pick)).saturating_sub(*ago);
@@ -233,6 +263,20 @@ fn perform_on_session(world: &mut World, step: &Step) -> Option<Refusal> {
             world.input(Input::ModelFailed(failed)).err()
         }
         Step::Wake => world.input(Input::Woken).err(),
+        Step::Queue(ms) => {
+            let id = WakeId::from_bits(world.fresh());
+            let wake = Wake { id, ..wake_at(world.now + Millis(*ms)) };
+            world.input_elsewhere(Input::WakeQueued(WakeQueued { wake, by: ann() })).err()
+        }
+        Step::Summarise(ago) => {
+            let open = world.state.as_open()?;
+            let Activity::Thinking { attempt } = open.activity else { return None };
+            let (turn, text) = (open.turn, "so far".to_owned());
+            let through_turn = turn.saturating_sub(*ago);
+            let summary = Summary { text, through_turn, after_seq: 0, usage: None };
+            let summarised = ContextSummarised { turn, attempt, summary };
+            world.input(Input::ContextSummarised(summarised)).err()
+        }
         Step::Wait(ms) => {
             world.wait(Millis(*ms));
             None
@@ -267,6 +311,7 @@ fn propose(world: &mut World, picks: &[(usize, u8)]) -> Option<Refusal> {
                 calls,
                 provider_results: vec![],
                 narrowed: vec![],
+                details: AnswerDetails::default(),
             };
             world.input(Input::ModelAnswered(answer)).err()
         }
@@ -455,7 +500,21 @@ fn check_effects(world: &World, before: usize, effects: &[Effect]) {
             | Effect::Preview { .. }
             | Effect::Cancel { .. }
             | Effect::Verify { .. }
+            | Effect::TellParent { .. }
             | Effect::ScheduleRetry { .. } => {}
+            Effect::OpenChild { call } => {
+                let child = world.open().call(*call).and_then(|call| call.child.as_ref());
+                let depth =
+                    |c: &Delegation| c.config.limits.depth <= world.open().config.limits.depth;
+                assert!(child.is_some_and(|child| depth(child)), "a child without its event");
+            }
+            Effect::StopChild { child } => {
+                let mut waits = world.open().calls().filter(|call| {
+                    call.phase.is_open()
+                        && call.child.as_ref().is_some_and(|given| given.child == *child)
+                });
+                assert!(waits.next().is_none(), "a child is stopped that is waited for");
+            }
         }
     }
 }

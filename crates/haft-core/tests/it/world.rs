@@ -7,16 +7,16 @@ use std::sync::Arc;
 use haft_core::journal::{Entry, Head, replay};
 use haft_core::permission::{SourceReport, StandingGrant};
 use haft_core::session::{
-    Activity, AttemptEnded, AttemptReport, CallsProposed, Check, Config, Decision, Driver, Effect,
-    Event, Expired, Input, Interrupted, MessageArrived, ModelAnswered, Open, Opened, Phase,
-    PolicyFacts, Proposal, Refusal, Reply, Resolution, Resolved, Returned, SoundCall, State,
-    accept, decide, note,
+    Activity, AnswerDetails, AttemptEnded, AttemptReport, CallsProposed, Check, ChildOpened,
+    Config, Decision, Delegation, Driver, Effect, Event, Expired, Input, Interrupted,
+    MessageArrived, ModelAnswered, Open, Opened, Parent, Phase, PolicyFacts, Priority, Proposal,
+    Refusal, Reply, Resolution, Resolved, Returned, SoundCall, State, Wake, accept, decide, note,
 };
 use haft_core::tool::{Definition, Executor, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
     Actor, ActorId, ActorKind, Arguments, CallId, CallResult, ContentBlock, ErrorClass, Failure,
     GrantId, MessageId, Millis, Outcome, Output, ProviderCallId, ResolutionId, SessionId,
-    Timestamp, ToolName,
+    Timestamp, ToolName, WakeId,
 };
 use serde_json::{Value, json};
 
@@ -169,6 +169,7 @@ impl World {
             calls,
             provider_results: vec![],
             narrowed: vec![],
+            details: AnswerDetails::default(),
         };
         self.effects.retain(|effect| !matches!(effect, Effect::RunModel { .. }));
         self.input(Input::ModelAnswered(answer))
@@ -206,6 +207,15 @@ impl World {
         let attempt = self.open().call(call).unwrap().attempts;
         let report = AttemptReport::Returned(returned);
         self.input(Input::AttemptEnded(AttemptEnded { call, attempt, report }))
+    }
+
+    /// A call whose tool gives its work to a child, and that child's delegation.
+    pub(crate) fn delegated(&mut self) -> (CallId, Arc<Delegation>) {
+        let call = self.answer(&[&agent_tool()])[0];
+        let report = AttemptReport::Delegated(delegation().into());
+        self.input(Input::AttemptEnded(AttemptEnded { call, attempt: 1, report })).unwrap();
+        let delegation = self.open().call(call).and_then(|call| call.child.clone());
+        (call, delegation.expect("the call has a child"))
     }
 
     pub(crate) fn resolve(&mut self, call: CallId, how: Resolution) -> Result<Reply, Refusal> {
@@ -248,6 +258,35 @@ impl World {
             CallResult::Ok(output) => panic!("expected a failure, found {output:?}"),
         }
     }
+}
+
+/// What a child is asked to do, with wishes of its own.
+pub(crate) fn delegation() -> Delegation {
+    Delegation {
+        child: SessionId::from_bits(88),
+        message: MessageId::from_bits(89),
+        config: Config::default(),
+        task: vec![ContentBlock::Text { text: "look around".into() }],
+    }
+}
+
+pub(crate) fn child_opened() -> ChildOpened {
+    let session = SessionId::from_bits(77);
+    let parent = Parent { session, call: CallId::from_bits(2), root: session, depth: 1 };
+    ChildOpened { delegation: Arc::new(delegation()), by: ann(), parent }
+}
+
+/// Gives its work to a child; doing that twice is doing it once.
+pub(crate) fn agent_tool() -> ToolSpec {
+    tool("delegate", |definition| {
+        definition.facets.mutates = Some(Mutates::None);
+        definition.suspend_ttl = Millis::from_secs(3600);
+    })
+}
+
+pub(crate) fn wake_at(due: Timestamp) -> Wake {
+    let (id, reason) = (WakeId::from_bits(5), "look again".to_owned());
+    Wake { id, due, reason, note: None, dedupe_key: None, priority: Priority::Normal }
 }
 
 pub(crate) fn ann() -> Actor {

@@ -103,6 +103,11 @@ impl HaftBuilder {
         self
     }
 
+    /// Returns the registry that the tools go into when the node starts.
+    pub fn registry(&self) -> Registry {
+        self.registry.clone()
+    }
+
     /// Gives the key under which secret arguments are kept.
     pub fn sealing_key(mut self, key: SealingKey) -> Self {
         self.sealing_key = Some(key);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{
-    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, State, SuspendReason,
+    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, Rejection, State, SuspendReason,
     SuspensionKind,
 };
 use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};
 use serde_json::{Map, Value};
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Haft;
@@ -72,8 +73,12 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<Answer, CallError> {
+        let mut live = self.live().subscribe();
         let call = self.propose(session, tool, arguments).await?;
-        self.wait(session, call).await
+        match self.heard(&mut live, session, call).await {
+            Some(answer) => answer,
+            None => self.wait_on(live, session, call).await,
+        }
     }
 
     /// Proposes a call in a session that a program drives, without waiting for what becomes of
@@ -118,22 +123,53 @@ impl Haft {
     ///
     /// [`CallError::Rejected`] when it was not taken, [`CallError::Unknown`] when there is none.
     pub async fn wait(&self, session: SessionId, call: CallId) -> Result<Answer, CallError> {
-        let mut live = self.live().subscribe();
+        let live = self.live().subscribe();
+        self.wait_on(live, session, call).await
+    }
+
+    async fn wait_on(
+        &self,
+        mut live: Receiver<Live>,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Answer, CallError> {
         loop {
             if let Some(answer) = self.answer(session, call).await? {
                 return Ok(answer);
             }
-            let about_it = async {
-                loop {
-                    match live.recv().await {
-                        Ok(Live::Appended { session: of, .. }) if of == session => return,
-                        Ok(_) => {}
-                        Err(RecvError::Lagged(_)) => return,
-                        Err(RecvError::Closed) => std::future::pending().await,
+            if let Some(answer) = self.heard(&mut live, session, call).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Listens for what becomes of a call; `None` when the store must be asked: something was
+    /// missed, the call waits for someone, or nothing was heard for a while.
+    async fn heard(
+        &self,
+        live: &mut Receiver<Live>,
+        session: SessionId,
+        call: CallId,
+    ) -> Option<Result<Answer, CallError>> {
+        let about_it = async {
+            loop {
+                match live.recv().await {
+                    Ok(Live::Appended { session: of, events, .. }) if of == session => {
+                        let told = events.iter().find_map(|event| told(event, call));
+                        if let Some(told) = told {
+                            return told;
+                        }
                     }
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => return Told::Look,
+                    Err(RecvError::Closed) => std::future::pending().await,
                 }
-            };
-            tokio::time::timeout(LOOK_EVERY, about_it).await.unwrap_or_default();
+            }
+        };
+        match tokio::time::timeout(LOOK_EVERY, about_it).await {
+            Ok(Told::Outcome(outcome)) => Some(Ok(Answer::Done(outcome))),
+            Ok(Told::Rejection(rejection)) => Some(Err(CallError::Rejected(rejection))),
+            Ok(Told::Look) | Err(_) => None,
         }
     }
 
@@ -158,7 +194,8 @@ impl Haft {
                     SuspensionKind::Settlement => Answer::InDoubt(waiting.into()),
                     SuspensionKind::Approval
                     | SuspensionKind::Elicitation
-                    | SuspensionKind::ClientExec => Answer::Waiting(waiting.into()),
+                    | SuspensionKind::ClientExec
+                    | SuspensionKind::Child => Answer::Waiting(waiting.into()),
                 }))
             }
             Some(Phase::Settled { .. }) | None => {
@@ -273,5 +310,26 @@ impl Haft {
             State::Unopened => Err(InputError::Refused(Refusal::NotOpen).into()),
             State::Ended { .. } => Err(InputError::Refused(Refusal::Ended).into()),
         }
+    }
+}
+
+/// What an event tells about a call that is waited for.
+enum Told {
+    Outcome(Box<Outcome>),
+    Rejection(Rejection),
+    /// Something that the store knows more about.
+    Look,
+}
+
+fn told(event: &Event, wanted: CallId) -> Option<Told> {
+    match event {
+        Event::CallFinished { outcome } if outcome.call == wanted => {
+            Some(Told::Outcome(outcome.clone().into()))
+        }
+        Event::CallRejected { call, rejection, .. } if *call == wanted => {
+            Some(Told::Rejection(rejection.clone()))
+        }
+        Event::CallSuspended { call, .. } if *call == wanted => Some(Told::Look),
+        _ => None,
     }
 }

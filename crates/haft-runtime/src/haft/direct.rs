@@ -12,9 +12,9 @@ use haft_core::{Actor, CallId, Outcome, Provenance, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use super::error::CallError;
-use crate::registry::{Refusal, Registered};
-use crate::tool::Scope;
-use crate::toolbox::{Given, Run, Toolbox};
+use crate::registry::Refusal;
+use crate::tool::{Run, Scope};
+use crate::toolbox::{Found, Given, Toolbox};
 
 /// Registered tools without a store: a call is checked, permitted and run as in a session, its
 /// outcome is returned, and nothing is recorded. What would have to wait for someone is refused,
@@ -27,7 +27,7 @@ pub struct Direct {
     n_calls: AtomicU64,
     /// What was decided about tools of which every call is decided alike, for one generation of
     /// the registry.
-    decided: RwLock<(u64, HashMap<Box<str>, Verdict>)>,
+    decided: RwLock<(u64, HashMap<u64, Verdict>)>,
 }
 
 impl Direct {
@@ -43,15 +43,14 @@ impl Direct {
     /// [`CallError::Rejected`] when nothing ran.
     pub async fn call(&self, tool: &str, arguments: &str) -> Result<Outcome, CallError> {
         let run = self.run();
-        // Before the tool is looked up: what is decided about an older one must not outlive it.
-        let generation = self.toolbox.registry().generation();
         let given = Given::Text(arguments);
         let admitted = self.toolbox.admit_directly(&run, &self.config, tool, given);
-        let (registered, arguments) = admitted.map_err(refused)?;
+        let found = admitted.map_err(refused)?;
+        let registered = &found.registered;
         if registered.spec().executor != Executor::Server {
             return Err(CallError::NeedsStore { tool: registered.name().clone() });
         }
-        match self.verdict(&run, &registered, &arguments, generation).await? {
+        match self.verdict(&run, &found).await? {
             Verdict::Allow => {}
             Verdict::Ask => {
                 return Err(CallError::NeedsStore { tool: registered.name().clone() });
@@ -61,11 +60,12 @@ impl Direct {
                 return Err(rejected(RejectReason::Denied, message, None));
             }
         }
-        let (tool, started_at) = (registered.name().clone(), self.toolbox.now());
+        let (call, tool, started_at) =
+            (run.scope.call, registered.name().clone(), self.toolbox.now());
         let provenance = Provenance::of(registered.spec().contract());
-        let returned = self.toolbox.run_directly(&run, registered, arguments).await;
+        let returned = self.toolbox.run_directly(run, found).await;
         Ok(Outcome {
-            call: run.scope.call,
+            call,
             tool,
             attempt: 1,
             started_at,
@@ -92,34 +92,29 @@ impl Direct {
         Run { scope, stop: CancellationToken::new() }
     }
 
-    async fn verdict(
-        &self,
-        run: &Run,
-        registered: &Registered,
-        arguments: &serde_json::Map<String, serde_json::Value>,
-        generation: u64,
-    ) -> Result<Verdict, CallError> {
-        let each = self.toolbox.weighs_each_call(registered);
-        let name = registered.name().as_str();
+    async fn verdict(&self, run: &Run, found: &Found) -> Result<Verdict, CallError> {
+        let Found { registered, generation, arguments, .. } = found;
+        let (each, ordinal) = (self.toolbox.weighs_each_call(registered), registered.ordinal());
         if !each {
             let decided = self.decided.read().unwrap_or_else(PoisonError::into_inner);
-            if decided.0 == generation
-                && let Some(verdict) = decided.1.get(name)
+            if decided.0 == *generation
+                && let Some(verdict) = decided.1.get(&ordinal)
             {
                 return Ok(*verdict);
             }
         }
-        let (derivation, unmet) =
-            self.toolbox.permission(run, &self.config, registered, arguments).await;
+        // Rarely: what is remembered needs none of it.
+        let permission = self.toolbox.permission(run, &self.config, registered, arguments);
+        let (derivation, unmet) = Box::pin(permission).await;
         if let Some(message) = unmet {
             return Err(rejected(RejectReason::Precondition, message, None));
         }
         if !each {
             let mut decided = self.decided.write().unwrap_or_else(PoisonError::into_inner);
-            if decided.0 != generation {
-                *decided = (generation, HashMap::new());
+            if decided.0 != *generation {
+                *decided = (*generation, HashMap::new());
             }
-            decided.1.insert(name.into(), derivation.decision);
+            decided.1.insert(ordinal, derivation.decision);
         }
         Ok(derivation.decision)
     }

@@ -67,12 +67,6 @@ pub enum UndoError {
         /// Until when.
         until: Timestamp,
     },
-    /// It is taken back already, or being taken back.
-    #[error("call `{by}` takes it back already")]
-    AlreadyUndone {
-        /// The call that does.
-        by: CallId,
-    },
     /// An argument of the compensating call is not in what the call was given or gave.
     #[error("the undo needs `{argument}`, and the call has nothing there")]
     Missing {

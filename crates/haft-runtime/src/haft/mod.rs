@@ -4,6 +4,7 @@ mod builder;
 mod calling;
 mod direct;
 mod error;
+mod looping;
 mod resolving;
 mod undoing;
 
@@ -27,6 +28,7 @@ pub use calling::{Answer, Waiting};
 pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
 pub use resolving::{GrantTerms, Response, Verdict};
+pub(crate) use undoing::takes_back;
 
 /// A running node: registered tools over a store.
 ///

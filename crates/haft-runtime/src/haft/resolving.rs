@@ -4,19 +4,23 @@ use std::sync::Arc;
 
 use haft_core::permission::{Budget, Condition, StandingGrant};
 use haft_core::session::{
-    Call, Edit, Fit, Open, Phase, PolicyFacts, Reply, Resolution, Resolved, Returned, Settlement,
+    Call, DecidedBy, DecidedKind, Edit, Fit, Open, Phase, PolicyFacts, Refusal, Reply, Resolution,
+    Resolved, Returned, Settlement, Stale, State, SuspensionKind,
 };
 use haft_core::tool::Redaction;
 use haft_core::{
     Actor, Arguments, CallId, CallResult, Directives, ErrorClass, Failure, GrantId, Millis, Output,
     ResolutionId, SessionId,
 };
+use haft_store::{CallStage, StoredCall};
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use super::Haft;
 use super::error::ResolveError;
 use crate::error::InputError;
 use crate::registry::Registered;
+use crate::tool::{Run, Scope};
 use crate::toolbox::{SealError, Wish};
 
 /// What someone says about a wait, not yet checked.
@@ -50,6 +54,20 @@ pub enum Response {
     },
     /// What became of a call in doubt.
     Settle(Verdict),
+}
+
+impl Response {
+    fn kind(&self) -> DecidedKind {
+        match self {
+            Self::Approve { .. } => DecidedKind::Approve,
+            Self::Deny { .. } => DecidedKind::Deny,
+            Self::Answer { .. } => DecidedKind::Answer,
+            Self::Result { .. } => DecidedKind::Result,
+            Self::Settle(Verdict::Happened { .. }) => DecidedKind::Happened,
+            Self::Settle(Verdict::RunAgain) => DecidedKind::RunAgain,
+            Self::Settle(Verdict::GiveUp) => DecidedKind::GiveUp,
+        }
+    }
 }
 
 /// What a person says about a call in doubt.
@@ -115,30 +133,65 @@ impl Haft {
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
         let known = loaded.state.as_open().and_then(|open| Some((open, open.call(call)?)));
+        let Some((open, waiting)) = known else {
+            return self.late(&loaded.state, session, call, id, &response).await;
+        };
         // Only the wait that was looked at is ended, also when the resolver names none.
-        let seen = known.and_then(|(_, call)| match &call.phase {
+        let round = round.or(match &waiting.phase {
             Phase::Waiting(suspension) => Some(suspension.round),
             _ => None,
         });
-        let round = round.or(seen);
-        let (resolution, policy) = match known {
-            Some((open, waiting)) => {
-                let registered = self.registered(open, waiting)?;
-                let resolution = self.checked(open, waiting, &registered, &by, response).await?;
-                let wish = Wish {
-                    session,
-                    opened_by: &open.opened_by,
-                    spec: registered.spec(),
-                    arguments: edited(&resolution).unwrap_or(&waiting.arguments),
-                };
-                let policy = self.toolbox.policy_facts(wish).await;
-                (resolution, policy)
+        let registered = match (self.registered(open, waiting), needs_no_tool(&response)) {
+            (Ok(registered), _) => registered,
+            (Err(_), Some(resolution)) => {
+                let policy = PolicyFacts::default();
+                let resolved = Resolved { id, call, round, by, resolution, policy };
+                return Ok(self.driver.resolve(session, resolved).await?);
             }
-            // Whoever is late is told who decided; nothing of what they say is looked at.
-            None => (unchecked(&response), PolicyFacts::default()),
+            (Err(gone), None) => return Err(gone),
         };
+        let resolution = self.checked(open, waiting, &registered, &by, response).await?;
+        let wish = Wish {
+            session,
+            opened_by: &open.opened_by,
+            spec: registered.spec(),
+            arguments: edited(&resolution).unwrap_or(&waiting.arguments),
+        };
+        let policy = self.toolbox.policy_facts(wish).await;
         let resolved = Resolved { id, call, round, by, resolution, policy };
         Ok(self.driver.resolve(session, resolved).await?)
+    }
+
+    /// Answers whoever speaks about a call that is not in the turn: they are told who decided.
+    /// Nothing is recorded, for nothing of what they say was checked.
+    async fn late(
+        &self,
+        state: &State,
+        session: SessionId,
+        call: CallId,
+        id: ResolutionId,
+        response: &Response,
+    ) -> Result<Reply, ResolveError> {
+        match state {
+            State::Open(_) => {}
+            State::Unopened => return Err(InputError::Refused(Refusal::NotOpen).into()),
+            State::Ended { .. } => return Err(InputError::Refused(Refusal::Ended).into()),
+        }
+        let stored = self.store().call(session, call).await.map_err(InputError::from)?;
+        let stale = match stored {
+            Some(StoredCall { decided: Some(decided), .. }) => {
+                if decided.resolution == Some(id) && decided.kind == response.kind() {
+                    return Ok(Reply::AlreadyRecorded);
+                }
+                let DecidedBy { by, kind: decision, at, .. } = decided;
+                Stale::Decided { by, decision, at }
+            }
+            Some(StoredCall { stage: CallStage::Settled, updated_at, .. }) => {
+                Stale::Finished { at: updated_at }
+            }
+            Some(_) | None => Stale::Unknown,
+        };
+        Err(InputError::Refused(Refusal::Stale(stale)).into())
     }
 
     fn registered(&self, open: &Open, call: &Call) -> Result<Arc<Registered>, ResolveError> {
@@ -166,33 +219,33 @@ impl Haft {
             }
             Response::Deny { note } => Resolution::Deny { note },
             Response::Answer { value } => {
-                let fit = fit(registered, Some(&value));
-                let output = self.taken_in(open, registered, Output::of_value(value)).await;
-                Resolution::Answer { output, fit }
+                match self.said(open, call, registered, by, Output::of_value(value)).await {
+                    Ok(output) => Resolution::Answer { output, fit: Fit::Fits },
+                    Err(fit) => Resolution::Answer { output: Output::default(), fit },
+                }
             }
             Response::Result { result, directives } => {
                 let fit = match &result {
                     CallResult::Ok(output) => fit(registered, output.value.as_ref()),
                     CallResult::Err(_) => Fit::Fits,
                 };
-                let result = match result {
-                    CallResult::Ok(output) => CallResult::Ok(output),
-                    CallResult::Err(failure) => CallResult::Err(unprivileged(failure)),
+                let returned = Returned { directives, ..Returned::from(unprivileged(result)) };
+                // What does not fit is refused as it is, so nothing of it is kept.
+                let Returned { result, directives, .. } = match fit {
+                    Fit::Fits => self.taken_in(open, call, registered, by, returned).await,
+                    Fit::Misfit { .. } => Returned::from(CallResult::Ok(Output::default())),
                 };
-                let returned = Returned { directives, ..Returned::from(result) };
-                let max = registered.spec().max_result_bytes;
-                let returned = self.toolbox.taken_in(open.session, returned, max).await;
-                let Returned { result, directives, .. } = returned;
                 Resolution::Result { result, directives, fit }
             }
-            Response::Settle(Verdict::Happened { value }) => {
-                let output = match value {
-                    Some(value) => {
-                        Some(self.taken_in(open, registered, Output::of_value(value)).await)
-                    }
-                    None => None,
-                };
-                Resolution::Settle(Settlement::Happened { output })
+            Response::Settle(Verdict::Happened { value: Some(value) }) if is_in_doubt(call) => {
+                let said = self.said(open, call, registered, by, Output::of_value(value)).await;
+                match said {
+                    Ok(output) => Resolution::Settle(Settlement::Happened { output: Some(output) }),
+                    Err(fit) => return Err(refused(fit)),
+                }
+            }
+            Response::Settle(Verdict::Happened { .. }) => {
+                Resolution::Settle(Settlement::Happened { output: None })
             }
             Response::Settle(Verdict::RunAgain) => Resolution::Settle(Settlement::RunAgain),
             Response::Settle(Verdict::GiveUp) => Resolution::Settle(Settlement::GiveUp),
@@ -248,15 +301,69 @@ impl Haft {
         })
     }
 
-    /// Bounds and masks what came from outside, as if a tool of ours had said it.
-    async fn taken_in(&self, open: &Open, registered: &Registered, output: Output) -> Output {
-        let returned = Returned::from(CallResult::Ok(output.clone()));
-        let max = registered.spec().max_result_bytes;
-        match self.toolbox.taken_in(open.session, returned, max).await.result {
-            CallResult::Ok(output) => output,
-            CallResult::Err(_) => output,
+    /// Takes in what a person says that a call gave. They can say something else, so what does
+    /// not pass is refused.
+    async fn said(
+        &self,
+        open: &Open,
+        call: &Call,
+        registered: &Registered,
+        by: &Actor,
+        output: Output,
+    ) -> Result<Output, Fit> {
+        match fit(registered, output.value.as_ref()) {
+            Fit::Fits => {}
+            misfit @ Fit::Misfit { .. } => return Err(misfit),
+        }
+        let returned = Returned::from(CallResult::Ok(output));
+        match self.taken_in(open, call, registered, by, returned).await.result {
+            CallResult::Ok(output) => Ok(output),
+            CallResult::Err(failure) => Err(Fit::Misfit { message: failure.message }),
         }
     }
+
+    /// Takes in what came from outside, as if a tool of ours had said it.
+    async fn taken_in(
+        &self,
+        open: &Open,
+        call: &Call,
+        registered: &Registered,
+        by: &Actor,
+        returned: Returned,
+    ) -> Returned {
+        let (attempt, actor) = (call.attempts, by.clone());
+        let scope = Scope { session: open.session, turn: open.turn, call: call.id, attempt, actor };
+        let run = Run { scope, stop: CancellationToken::new() };
+        self.toolbox.take_in_from_outside(&run, registered, &call.arguments, returned).await
+    }
+}
+
+/// Returns what a response says when it says the same of every tool, and lets nothing run: that
+/// is taken also when the tool is gone.
+fn needs_no_tool(response: &Response) -> Option<Resolution> {
+    match response {
+        Response::Deny { note } => Some(Resolution::Deny { note: note.clone() }),
+        Response::Settle(Verdict::GiveUp) => Some(Resolution::Settle(Settlement::GiveUp)),
+        Response::Settle(Verdict::Happened { value: None }) => {
+            Some(Resolution::Settle(Settlement::Happened { output: None }))
+        }
+        Response::Approve { .. }
+        | Response::Answer { .. }
+        | Response::Result { .. }
+        | Response::Settle(Verdict::Happened { value: Some(_) } | Verdict::RunAgain) => None,
+    }
+}
+
+fn is_in_doubt(call: &Call) -> bool {
+    matches!(&call.phase, Phase::Waiting(wait) if wait.kind == SuspensionKind::Settlement)
+}
+
+fn refused(fit: Fit) -> ResolveError {
+    let message = match fit {
+        Fit::Fits => String::new(),
+        Fit::Misfit { message } => message,
+    };
+    ResolveError::Input(InputError::Refused(Refusal::Misfit { message }))
 }
 
 fn edited(resolution: &Resolution) -> Option<&Arguments> {
@@ -277,7 +384,11 @@ fn fit(registered: &Registered, value: Option<&Value>) -> Fit {
 }
 
 /// A client may say that it failed, not that Haft did.
-fn unprivileged(failure: Failure) -> Failure {
+fn unprivileged(result: CallResult) -> CallResult {
+    let failure = match result {
+        CallResult::Ok(output) => return CallResult::Ok(output),
+        CallResult::Err(failure) => failure,
+    };
     let class = match failure.class {
         class @ (ErrorClass::ToolError
         | ErrorClass::Upstream
@@ -287,7 +398,7 @@ fn unprivileged(failure: Failure) -> Failure {
         | ErrorClass::InvalidArgs) => class,
         _ => ErrorClass::ToolError,
     };
-    Failure { class, ..failure }
+    CallResult::Err(Failure { class, ..failure })
 }
 
 /// Puts back what the approver was not shown and left as it was.
@@ -301,24 +412,5 @@ fn unmask(
         if let Some(value) = secret.find(original).filter(|_| untouched) {
             secret.replace(arguments, value.clone());
         }
-    }
-}
-
-/// The kind of a response, for a call that does not wait any more: only who decided is looked up.
-fn unchecked(response: &Response) -> Resolution {
-    match response {
-        Response::Approve { .. } => Resolution::Approve { edit: None, note: None, grant: None },
-        Response::Deny { .. } => Resolution::Deny { note: None },
-        Response::Answer { .. } => Resolution::Answer { output: Output::default(), fit: Fit::Fits },
-        Response::Result { .. } => Resolution::Result {
-            result: CallResult::Ok(Output::default()),
-            directives: Directives::default(),
-            fit: Fit::Fits,
-        },
-        Response::Settle(Verdict::Happened { .. }) => {
-            Resolution::Settle(Settlement::Happened { output: None })
-        }
-        Response::Settle(Verdict::RunAgain) => Resolution::Settle(Settlement::RunAgain),
-        Response::Settle(Verdict::GiveUp) => Resolution::Settle(Settlement::GiveUp),
     }
 }

@@ -10,7 +10,7 @@ use haft_core::permission::Exposure;
 use haft_core::session::{Config, Decided, Driver, Event, Refusal, State, SuspensionKind};
 use haft_core::tool::{Redaction, Undo, UndoSource};
 use haft_core::{Actor, Arguments, CallId, CallResult, Outcome, SessionId, ToolName};
-use haft_store::{CallStage, Expected, Place, Put, PutError, Tenant, Which};
+use haft_store::{CallStage, Expected, Place, Put, PutError, Store, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -54,11 +54,7 @@ impl Haft {
         let done = self.done(session, call).await?;
         let undo = self.declared_undo(&done)?;
         let arguments = self.compensation(&undo, session, &done).await?;
-        let (tenant, config) = self.terms(session).await?;
-        // The session that takes back may do just that, whatever the other's model was offered.
-        let allow = Some(BTreeSet::from([undo.tool.clone()]));
-        let exposure = Exposure { allow, ..config.exposure };
-        let config = Config { exposure, ..config };
+        let (tenant, config) = self.terms(session, &undo.tool).await?;
         let record = self.claim(tenant, config, call, by).await?;
         match self.propose_as(record.session, record.call, undo.tool.as_str(), arguments).await {
             // Someone else, or this process before it died, proposed it already.
@@ -80,8 +76,8 @@ impl Haft {
         session: SessionId,
         call: CallId,
     ) -> Result<Option<(SessionId, CallId)>, UndoError> {
-        let (tenant, _) = self.terms(session).await?;
-        let place = Place::new(tenant, SPACE, &call.to_string())?;
+        let loaded = self.store().load(session).await?.ok_or(InputError::UnknownSession)?;
+        let place = Place::new(loaded.tenant, SPACE, &call.to_string())?;
         let current = self.store().version(&place, Which::Latest).await?;
         let record = current.and_then(|version| read(version.body.as_deref()?));
         Ok(record.map(|Record { session, call }| (session, call)))
@@ -135,14 +131,21 @@ impl Haft {
         arguments_of(&undo.arguments, &given, &gave)
     }
 
-    /// Whose session it is, and under which oversight: taking back is watched like doing.
-    async fn terms(&self, session: SessionId) -> Result<(Tenant, Config), UndoError> {
+    /// Whose session it is, and under which oversight: taking back is watched like doing. Who may
+    /// use a tool may have it taken back, so its undo need not be exposed.
+    async fn terms(
+        &self,
+        session: SessionId,
+        undo: &ToolName,
+    ) -> Result<(Tenant, Config), UndoError> {
         let loaded = self.store().load(session).await?.ok_or(InputError::UnknownSession)?;
         let config = match &loaded.state {
             State::Open(open) => Config::clone(&open.config),
             State::Unopened | State::Ended { .. } => Config::default(),
         };
-        Ok((loaded.tenant, Config { driver: Driver::Caller, ..config }))
+        let allow = Some([undo.clone()].into());
+        let exposure = Exposure { allow, deny: config.exposure.deny.clone() };
+        Ok((loaded.tenant, Config { driver: Driver::Caller, exposure, ..config }))
     }
 
     /// Returns the call that takes `undone` back: the recorded one unless it failed, else a new
@@ -197,6 +200,20 @@ impl Haft {
         });
         Ok(began.await?.is_none())
     }
+}
+
+/// Returns whether a call is the one that takes `undone` back.
+pub(crate) async fn takes_back(
+    store: &Store,
+    session: SessionId,
+    call: CallId,
+    undone: CallId,
+) -> Result<bool, haft_store::Error> {
+    let Some(loaded) = store.load(session).await? else { return Ok(false) };
+    let place = Place::new(loaded.tenant, SPACE, &undone.to_string())?;
+    let latest = store.version(&place, Which::Latest).await?;
+    let record = latest.and_then(|version| read(version.body.as_deref()?));
+    Ok(record.is_some_and(|record| record.session == session && record.call == call))
 }
 
 fn read(body: &[u8]) -> Option<Record> {

@@ -4,7 +4,7 @@
 //! is sent when tools are added. An offer can be narrowed, with a reason that is kept; it is never
 //! widened beyond what the session's exposure permits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::ToolName;
@@ -13,7 +13,7 @@ use haft_core::permission::Exposure;
 use super::error::Refusal;
 use super::names;
 use super::registered::Registered;
-use super::{Registry, State};
+use super::{ByName, Registry, State};
 
 /// How many exposures are remembered.
 const REMEMBERED: usize = 32;
@@ -25,21 +25,22 @@ const NAME_CHARS: usize = 64;
 pub struct Advertised {
     names: Arc<BTreeSet<ToolName>>,
     tools: Arc<[Arc<Registered>]>,
-    /// The same tools by name.
-    sorted: Arc<[Arc<Registered>]>,
+    /// Where the tools are found by name, among others that are not offered.
+    by_name: Arc<ByName>,
+    /// Those that are not found there, or stand before what is.
+    beside: Arc<[Arc<Registered>]>,
 }
 
 impl Advertised {
-    fn of(tools: Vec<Arc<Registered>>) -> Self {
-        let mut sorted = tools.clone();
-        sorted.sort_unstable_by(|one, other| one.name().cmp(other.name()));
-        Self::both(tools, sorted)
-    }
-
-    /// Takes the same tools in the order in which they are offered, and in that of their names.
-    fn both(tools: Vec<Arc<Registered>>, sorted: Vec<Arc<Registered>>) -> Self {
-        let names = sorted.iter().map(|tool| tool.name().clone()).collect();
-        Self { names: Arc::new(names), tools: tools.into(), sorted: sorted.into() }
+    /// Offers these tools instead, of which some were not known before.
+    fn of(&self, tools: Vec<Arc<Registered>>, added: &[Arc<Registered>]) -> Self {
+        let names = tools.iter().map(|tool| tool.name().clone()).collect();
+        let beside = match added.is_empty() {
+            true => Arc::clone(&self.beside),
+            false => added.iter().chain(&*self.beside).cloned().collect(),
+        };
+        let by_name = Arc::clone(&self.by_name);
+        Self { names: Arc::new(names), tools: tools.into(), by_name, beside }
     }
 
     /// Returns the names, for the log and for the check of calls.
@@ -62,8 +63,8 @@ impl Advertised {
     }
 
     fn get(&self, name: &str) -> Option<&Arc<Registered>> {
-        let at = self.sorted.binary_search_by(|tool| tool.name().as_str().cmp(name)).ok()?;
-        self.sorted.get(at)
+        let beside = self.beside.iter().find(|tool| tool.name().as_str() == name);
+        beside.or_else(|| self.by_name.get(name)).filter(|_| self.names.contains(name))
     }
 
     /// Says that a name is not offered; the message names near ones.
@@ -86,7 +87,7 @@ impl Advertised {
         if self.tools.iter().all(|tool| keep(tool)) {
             return self.clone();
         }
-        Self::of(self.tools.iter().filter(|tool| keep(tool)).cloned().collect())
+        self.of(self.tools.iter().filter(|tool| keep(tool)).cloned().collect(), &[])
     }
 
     /// Lets a selector narrow the offer, and returns what it left out and why.
@@ -112,7 +113,7 @@ impl Advertised {
 
     /// Adds tools that the session has of its own, whatever its exposure says of the node's.
     pub(crate) fn with(&self, own: &[Arc<Registered>]) -> Self {
-        Self::of(self.tools.iter().chain(own).cloned().collect())
+        self.of(self.tools.iter().chain(own).cloned().collect(), own)
     }
 
     /// Adds tools after those that are offered already, so that what stands before them does not
@@ -124,11 +125,12 @@ impl Advertised {
             let name = tool.name();
             let is_new = self.get(name.as_str()).is_none();
             let is_new = is_new && !tools.iter().skip(self.tools.len()).any(|t| t.name() == name);
-            if is_new && tool.is_advertised() && exposure.permits(name) {
+            if is_new && tool.is_advertised_to(exposure) {
                 tools.push(Arc::clone(tool));
             }
         }
-        Self::of(tools)
+        let added: Vec<_> = tools.iter().skip(self.tools.len()).cloned().collect();
+        self.of(tools, &added)
     }
 }
 
@@ -176,6 +178,12 @@ pub struct Narrowing {
 #[derive(Default)]
 pub(super) struct Cache(Mutex<Vec<Offer>>);
 
+impl Cache {
+    pub(super) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
 struct Offer {
     generation: u64,
     exposure: Exposure,
@@ -183,7 +191,8 @@ struct Offer {
 }
 
 impl Registry {
-    /// Returns what a session with this exposure is offered: every active tool that it permits.
+    /// Returns what a session with this exposure is offered: every active tool that it permits,
+    /// and every unlisted one that it names.
     pub fn advertise(&self, exposure: &Exposure) -> Advertised {
         let state = self.read();
         let generation = state.generation;
@@ -207,11 +216,29 @@ impl Registry {
 
 impl State {
     fn offer(&self, exposure: &Exposure) -> Advertised {
-        let offered =
-            |tool: &&Arc<Registered>| tool.is_advertised() && exposure.permits(tool.name());
-        let tools = self.ordered.values().filter(offered).cloned().collect();
-        // Sorting thousands of names for a turn costs more than keeping them sorted.
-        let sorted = self.sorted.values().filter(offered).cloned().collect();
-        Advertised::both(tools, sorted)
+        let Some(allowed) = &exposure.allow else { return self.offer_without(&exposure.deny) };
+        let known = allowed.iter().filter_map(|name| self.by_name.get(name));
+        let offered = |tool: &&Arc<Registered>| tool.is_advertised_to(exposure);
+        let mut tools: Vec<_> = known.filter(offered).cloned().collect();
+        tools.sort_unstable_by_key(|tool| tool.ordinal);
+        let whole = Advertised { by_name: Arc::clone(&self.by_name), ..Advertised::default() };
+        whole.of(tools, &[])
+    }
+
+    /// Everything but a few: nothing but the offered tools themselves is gone through.
+    fn offer_without(&self, denied: &BTreeSet<ToolName>) -> Advertised {
+        let ordinal = |name| self.by_name.get(name).map(|tool: &Arc<Registered>| tool.ordinal);
+        let left_out: HashSet<u64> = denied.iter().filter_map(ordinal).collect();
+        let offered = self.offered.iter().filter(|(ordinal, _)| !left_out.contains(ordinal));
+        let tools = match left_out.is_empty() {
+            true => self.offered.values().cloned().collect(),
+            false => offered.map(|(_, tool)| Arc::clone(tool)).collect(),
+        };
+        let mut names = Arc::clone(&self.offered_names);
+        for name in denied.iter().filter(|name| self.offered_names.contains(*name)) {
+            Arc::make_mut(&mut names).remove(name);
+        }
+        let by_name = Arc::clone(&self.by_name);
+        Advertised { names, tools, by_name, ..Advertised::default() }
     }
 }

@@ -10,7 +10,7 @@ mod names;
 mod registered;
 mod search;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -35,13 +35,18 @@ struct Shared {
     index: search::Cache,
 }
 
+type ByName = HashMap<ToolName, Arc<Registered>>;
+
 #[derive(Default)]
 struct State {
-    by_name: HashMap<Box<str>, Arc<Registered>>,
+    /// Shared with the offers that were made of it.
+    by_name: Arc<ByName>,
     /// In order of registration, which is the order in which they are offered.
     ordered: BTreeMap<u64, Arc<Registered>>,
-    /// In order of their names.
-    sorted: BTreeMap<ToolName, Arc<Registered>>,
+    /// Those of them that are offered at all.
+    offered: BTreeMap<u64, Arc<Registered>>,
+    /// Their names. Kept, because gathering thousands of them for a turn takes longer.
+    offered_names: Arc<BTreeSet<ToolName>>,
     /// The name that each skeleton belongs to.
     skeletons: HashMap<String, ToolName>,
     /// Tools by what they are called elsewhere, and by whom.
@@ -124,6 +129,12 @@ impl Registry {
         self.read().by_name.get(name).cloned()
     }
 
+    /// As [`Registry::get`], with the generation that it was found in.
+    pub(crate) fn get_of_generation(&self, name: &str) -> (Option<Arc<Registered>>, u64) {
+        let state = self.read();
+        (state.by_name.get(name).cloned(), state.generation)
+    }
+
     /// Finds a tool by what a provider calls it: its alias there, else its canonical name.
     pub fn by_alias(&self, provider: &str, alias: &str) -> Option<Arc<Registered>> {
         let state = self.read();
@@ -194,6 +205,8 @@ impl Registry {
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
+        // What is remembered is over; kept any longer, it would have to be copied.
+        self.0.offers.forget();
         self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -245,9 +258,12 @@ impl State {
 
     fn insert(&mut self, tool: &Arc<Registered>) {
         let name = tool.name();
-        self.by_name.insert(name.as_str().into(), Arc::clone(tool));
+        Arc::make_mut(&mut self.by_name).insert(name.clone(), Arc::clone(tool));
         self.ordered.insert(tool.ordinal, Arc::clone(tool));
-        self.sorted.insert(name.clone(), Arc::clone(tool));
+        if tool.is_advertised() {
+            self.offered.insert(tool.ordinal, Arc::clone(tool));
+            Arc::make_mut(&mut self.offered_names).insert(name.clone());
+        }
         self.skeletons.insert(names::skeleton(name.as_str()), name.clone());
         for (provider, alias) in &tool.spec().aliases {
             let users = self.aliases.entry(alias.as_str().into()).or_default();
@@ -258,9 +274,11 @@ impl State {
 
     fn forget(&mut self, tool: &Registered) {
         let name = tool.name().as_str();
-        self.by_name.remove(name);
+        Arc::make_mut(&mut self.by_name).remove(name);
         self.ordered.remove(&tool.ordinal);
-        self.sorted.remove(tool.name());
+        if self.offered.remove(&tool.ordinal).is_some() {
+            Arc::make_mut(&mut self.offered_names).remove(name);
+        }
         self.skeletons.remove(&names::skeleton(name));
         for (provider, alias) in &tool.spec().aliases {
             if let Some(users) = self.aliases.get_mut(alias.as_str()) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use haft_core::JsonPointer;
 use haft_core::ToolName;
-use haft_core::json::{JsonLimits, parse_object};
+use haft_core::json::{JsonError, JsonLimits, parse_object};
+use haft_core::permission::Exposure;
 use haft_core::tool::{Definition, Executor, Redaction, Schema, Status, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -71,6 +72,11 @@ impl Registered {
         &self.spec.name
     }
 
+    /// Returns the tool's place among all that were ever registered.
+    pub(crate) fn ordinal(&self) -> u64 {
+        self.ordinal
+    }
+
     /// Returns what is declared about the tool.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -91,9 +97,21 @@ impl Registered {
         self.code.as_ref()
     }
 
-    /// Returns whether models are offered the tool.
+    /// Returns whether models are offered the tool without its being named.
     pub fn is_advertised(&self) -> bool {
         self.spec.status == Status::Active
+    }
+
+    /// Returns whether the models of sessions with this exposure are offered the tool.
+    pub fn is_advertised_to(&self, exposure: &Exposure) -> bool {
+        let offered = match self.spec.status {
+            Status::Active => true,
+            Status::Unlisted => {
+                exposure.allow.as_ref().is_some_and(|allow| allow.contains(self.name()))
+            }
+            Status::Deprecated | Status::Removed => false,
+        };
+        offered && exposure.permits(self.name())
     }
 
     /// Returns what a caller should know about the tool's standing.
@@ -108,12 +126,10 @@ impl Registered {
     ///
     /// When the text is not one strict JSON object, and as [`Registered::admit`].
     pub fn admit_text(&self, arguments: &[u8]) -> Result<Admitted, Refusal> {
-        let read = parse_object(arguments, JsonLimits::default());
-        let arguments = read.map_err(|error| Refusal::Malformed {
-            raw: self.recorded(arguments),
-            message: format!("the arguments of `{}` cannot be read: {error}", self.name()),
-        })?;
-        self.admit(arguments)
+        match parse_object(arguments, JsonLimits::default()) {
+            Ok(arguments) => self.admit(arguments),
+            Err(error) => Err(self.malformed(arguments, error)),
+        }
     }
 
     /// Admits arguments: takes out what only the runtime may supply, then checks the rest.
@@ -135,13 +151,18 @@ impl Registered {
         Ok(Admitted { arguments, references, forged })
     }
 
-    /// What may be recorded of arguments that cannot be read, and so cannot be masked in part.
-    fn recorded(&self, arguments: &[u8]) -> String {
-        if !self.spec.redaction.secret.is_empty() {
-            return Redaction::MASK.to_owned();
-        }
-        let start = arguments.get(..RAW_BYTES).unwrap_or(arguments);
-        String::from_utf8_lossy(start).into_owned()
+    /// Says what is wrong with arguments that cannot be read, and so cannot be masked in part.
+    #[cold]
+    fn malformed(&self, arguments: &[u8], error: JsonError) -> Refusal {
+        let (raw, error) = match self.spec.redaction.secret.is_empty() {
+            true => {
+                let start = arguments.get(..RAW_BYTES).unwrap_or(arguments);
+                (String::from_utf8_lossy(start).into_owned(), error)
+            }
+            false => (Redaction::MASK.to_owned(), error.without_quotes(Redaction::MASK)),
+        };
+        let message = format!("the arguments of `{}` cannot be read: {error}", self.name());
+        Refusal::Malformed { raw, message }
     }
 
     fn strip(&self, arguments: &mut Map<String, Value>) -> Vec<String> {

@@ -7,9 +7,8 @@ use serde_json::Value;
 use super::expectation::violations;
 use super::misfit::Violation;
 
-/// The most memory that one compiled pattern may take. Matching is linear in the text, but in the
-/// worst case each character visits the whole of the compiled pattern.
-const PATTERN_BYTES_MAX: usize = 128 << 10;
+/// The most memory that one compiled pattern may take. How much work it may make is counted apart.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// The memory in which matching may remember states, to be faster than its worst case.
 const PATTERN_CACHE_BYTES: usize = 1 << 20;
 /// How much of a foreign message is passed on.
@@ -48,6 +47,19 @@ pub enum CompileError {
         /// The limit.
         max: usize,
     },
+    /// Matching a pattern would take too much work.
+    #[error(
+        "expected a pattern in which a character can stand in at most {max} places, found {found} \
+         in {pattern}; anchor it with `^` and bound its repetitions, or repeat less"
+    )]
+    CostlyPattern {
+        /// The pattern.
+        pattern: String,
+        /// How many places.
+        found: usize,
+        /// The limit.
+        max: usize,
+    },
     /// Not a schema by the draft that it declares.
     #[error("expected a JSON Schema, found trouble at `{path}`: {message}")]
     NotASchema {
@@ -56,6 +68,12 @@ pub enum CompileError {
         /// What is wrong.
         message: String,
     },
+}
+
+impl CompileError {
+    pub(super) fn costly_pattern(pattern: &str, found: usize, max: usize) -> Self {
+        Self::CostlyPattern { pattern: clip(&format!("`{pattern}`")), found, max }
+    }
 }
 
 /// Compiles a document; its cost is known to be bounded.

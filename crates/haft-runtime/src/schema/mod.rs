@@ -8,6 +8,7 @@ mod compile;
 mod cost;
 mod expectation;
 mod misfit;
+mod pattern;
 mod reference;
 mod validator;
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::compile::{CompileError, compile};
 use super::cost;
 use super::misfit::{Misfit, describe, is_excused};
+use super::pattern;
 
 /// Of a larger value only the first violation is looked for: listing them all takes memory.
 const DETAIL_VALUES_MAX: usize = 10_000;
@@ -34,6 +35,7 @@ impl Validator {
     pub fn compile(schema: &Schema) -> Result<Self, CompileError> {
         let cost = cost::count(schema.value())?;
         let compiled = compile(schema.value())?;
+        pattern::check(schema.value())?;
         Ok(Self(Arc::new(Inner { compiled, detail_depth_max: cost.detail_depth_max })))
     }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use haft_core::session::{Call, Decision, Effect, Reply};
+use haft_core::session::{Activity, Call, Decision, Driver, Effect, Reply};
 use haft_core::{CallId, Millis, Timestamp};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::{Follow, Letter, SessionTask};
 use crate::boundary::Boundary;
@@ -19,14 +20,15 @@ const SHORT_WAIT: Millis = Millis::from_secs(10);
 /// A job under way. Its number tells it from an earlier one for the same thing, whose answer
 /// would be about a tool that has changed since.
 pub(super) struct Running {
-    number: u64,
-    stop: CancellationToken,
+    pub(super) number: u64,
+    pub(super) stop: CancellationToken,
 }
 
 impl<P: Performer> SessionTask<P> {
     /// Takes over the decided state and does what follows.
     pub(super) fn follow(&mut self, decision: Decision, follow: Follow) -> Reply {
         self.state = decision.state;
+        self.trace_run();
         for effect in decision.effects {
             let begins = !matches!(effect, Effect::AbortModel { .. } | Effect::Cancel { .. });
             if follow != Follow::Nothing || !begins {
@@ -53,12 +55,13 @@ impl<P: Performer> SessionTask<P> {
             Effect::Execute { call, attempt, fingerprint, .. } => {
                 self.start_for(call, |call| Task::Execute { call, attempt, fingerprint });
             }
-            Effect::Cancel { call, attempt } => {
-                self.stop(|key| *key == JobKey::Execute { call, attempt });
-            }
+            Effect::Cancel { call, .. } => self.stop(|key| key.call() == Some(call)),
             Effect::Verify { call, attempt } => {
                 self.start_for(call, |call| Task::Verify { call, attempt });
             }
+            Effect::OpenChild { call } => self.open_child(call),
+            Effect::StopChild { child } => self.stop_child(child),
+            Effect::TellParent { turn } => self.tell_parent(turn),
             Effect::ScheduleRetry { due, .. } => self.wake_at(due),
         }
     }
@@ -82,7 +85,8 @@ impl<P: Performer> SessionTask<P> {
         }
         let (shared, session) = (Arc::clone(&self.shared), self.session);
         let (mailbox, term) = (self.mailbox.clone(), self.sure_term());
-        tokio::spawn(async move {
+        let run = self.run.clone().unwrap_or_else(Span::none);
+        let work = async move {
             shared.observer.pass(Boundary::JobStarting);
             // The last look before the deed: the process may have been frozen until here.
             if term.is_none() || shared.lease.term() != term {
@@ -100,6 +104,28 @@ impl<P: Performer> SessionTask<P> {
             {
                 Shared::report_late(&shared, session, done);
             }
+        };
+        tokio::spawn(work.instrument(run));
+    }
+
+    /// Keeps a span around what an agent does from one message to idle, as far as this process
+    /// sees it; the session's id ties it to what others saw.
+    fn trace_run(&mut self) {
+        let at_work = self.state.as_open().filter(|open| open.activity != Activity::Idle);
+        let Some(open) = at_work.filter(|open| open.config.driver == Driver::Model) else {
+            self.run = None;
+            return;
+        };
+        self.run.get_or_insert_with(|| {
+            let agent = open.config.agent.as_ref().map_or("agent", |agent| &*agent.id);
+            tracing::info_span!(
+                parent: None,
+                "invoke_agent",
+                otel.name = format!("invoke_agent {agent}"),
+                gen_ai.operation.name = "invoke_agent",
+                gen_ai.agent.name = agent,
+                gen_ai.conversation.id = %open.session,
+            )
         });
     }
 

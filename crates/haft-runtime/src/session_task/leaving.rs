@@ -17,7 +17,7 @@ impl<P: Performer> SessionTask<P> {
     /// wake, because this one may have left something to do.
     pub(super) async fn release(&self) {
         let Some(hold) = self.hold.as_ref().filter(|_| !self.shared.is_draining()) else { return };
-        if let Err(error) = self.shared.store.release(&hold.lease).await {
+        if let Err(error) = self.shared.store.release(&hold.lease, self.woken).await {
             tracing::warn!(session = %self.session, %error, "not released; its lease will run out");
         }
     }

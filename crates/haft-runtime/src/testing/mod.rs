@@ -24,7 +24,7 @@ use crate::fresh::fresh_bits;
 use crate::haft::{Answer, CallError, Haft, HaftBuilder};
 
 pub use conformance::{Conformance, Nonconforming};
-pub use model::ScriptedModel;
+pub use model::QueuedModel;
 pub use record::Record;
 
 /// When a test's clock starts: a round number, easy to find in what is recorded.
@@ -61,6 +61,11 @@ impl TestPlace {
     pub fn new() -> Arc<Self> {
         let directory = std::env::temp_dir().join(format!("haft-test-{}", fresh_name()));
         Arc::new(Self { directory, clock: ManualClock::at(START) })
+    }
+
+    /// The place that another process has in a directory. Its clock starts anew.
+    pub fn at(directory: impl Into<PathBuf>) -> Arc<Self> {
+        Arc::new(Self { directory: directory.into(), clock: ManualClock::at(START) })
     }
 
     /// Lives one life of a process here: when `live` returns, everything in it stops at once, as

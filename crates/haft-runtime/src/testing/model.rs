@@ -12,11 +12,11 @@ use crate::tool::ToolFuture;
 /// A model that gives the answers it was told to give, in their order, and fails when it has
 /// none left.
 #[derive(Debug, Default)]
-pub struct ScriptedModel {
+pub struct QueuedModel {
     answers: Mutex<VecDeque<ModelAnswer>>,
 }
 
-impl ScriptedModel {
+impl QueuedModel {
     /// A model with nothing to say yet.
     pub fn new() -> Self {
         Self::default()
@@ -59,7 +59,7 @@ impl ScriptedModel {
     }
 }
 
-impl Model for ScriptedModel {
+impl Model for QueuedModel {
     fn answer(&self, _: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
         let next = self.lock().pop_front();
         let ended = || Failure::new(ErrorClass::Upstream, "the script is over");

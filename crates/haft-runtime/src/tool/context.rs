@@ -21,12 +21,21 @@ use crate::toolbox::{Redactor, Sealer};
 /// Cheap to clone. None of it is in the schema that the model sees, and nothing that a model sends
 /// can change it.
 #[derive(Debug, Clone)]
-pub struct ToolContext {
-    scope: Scope,
+pub struct ToolContext(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    run: Run,
     surroundings: Arc<Surroundings>,
-    /// Masks the call's own secrets.
+    /// Masks the secrets of the node and of the call.
     redactor: Redactor,
-    stop: CancellationToken,
+}
+
+/// One attempt at a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) scope: Scope,
+    pub(crate) stop: CancellationToken,
 }
 
 /// Which call it is.
@@ -51,17 +60,20 @@ pub(crate) struct Surroundings {
 }
 
 impl ToolContext {
-    pub(crate) fn new(
-        scope: Scope,
-        surroundings: Arc<Surroundings>,
-        stop: CancellationToken,
-    ) -> Self {
-        Self { scope, surroundings, redactor: Redactor::default(), stop }
+    pub(crate) fn new(run: Run, surroundings: Arc<Surroundings>, redactor: Redactor) -> Self {
+        Self(Arc::new(Inner { run, surroundings, redactor }))
     }
 
-    pub(crate) fn with_redactor(mut self, redactor: Redactor) -> Self {
-        self.redactor = redactor;
-        self
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.0.redactor
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.0.run.scope
+    }
+
+    fn surroundings(&self) -> &Surroundings {
+        &self.0.surroundings
     }
 
     /// Makes the surroundings of a call that no session knows: for tools that are called by hand.
@@ -85,43 +97,44 @@ impl ToolContext {
         };
         let (session, call) = (SessionId::from_bits(fresh()?), CallId::from_bits(fresh()?));
         let scope = Scope { session, turn: 1, call, attempt: 1, actor: Actor::system() };
-        Ok(Self::new(scope, surroundings, CancellationToken::new()))
+        let redactor = surroundings.redactor.clone();
+        Ok(Self::new(Run { scope, stop: CancellationToken::new() }, surroundings, redactor))
     }
 
     /// Returns the session.
     pub fn session(&self) -> SessionId {
-        self.scope.session
+        self.scope().session
     }
 
     /// Returns the number of the turn.
     pub fn turn(&self) -> u32 {
-        self.scope.turn
+        self.scope().turn
     }
 
     /// Returns the call.
     pub fn call(&self) -> CallId {
-        self.scope.call
+        self.scope().call
     }
 
     /// Returns which attempt of the call this is, from 1.
     pub fn attempt(&self) -> u32 {
-        self.scope.attempt
+        self.scope().attempt
     }
 
     /// Returns on whose behalf the call runs: whoever approved it, else whoever owns the session.
     pub fn actor(&self) -> &Actor {
-        &self.scope.actor
+        &self.scope().actor
     }
 
     /// Returns the key under which whoever is called can recognise this call: the same for every
     /// attempt, on every node, and never used for another call.
     pub fn idempotency_key(&self) -> String {
-        self.scope.call.to_string()
+        self.scope().call.to_string()
     }
 
     /// Returns the handle that tells when the call should stop.
     pub fn stop(&self) -> &CancellationToken {
-        &self.stop
+        &self.0.run.stop
     }
 
     /// Fails if the call should stop: ask before doing anything that cannot be taken back.
@@ -130,20 +143,24 @@ impl ToolContext {
     ///
     /// [`ToolError::cancelled`], to be returned as it is.
     pub fn require_going(&self) -> Result<(), ToolError> {
-        if self.stop.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
+        if self.stop().is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
     }
 
     /// Tells whoever listens how far the call is. Nothing is recorded.
     pub fn progress(&self, mut progress: Value) {
-        self.redactor.value(&mut progress);
-        self.surroundings.redactor.value(&mut progress);
-        let (session, call) = (self.scope.session, self.scope.call);
-        self.surroundings.live.send(Live::Progress { session, call, progress });
+        self.redactor().value(&mut progress);
+        let (session, call) = (self.scope().session, self.scope().call);
+        self.surroundings().live.send(Live::Progress { session, call, progress });
+    }
+
+    /// Masks the secrets in a text that a tool keeps itself.
+    pub fn masked(&self, text: &str) -> String {
+        self.redactor().text(text).into_owned()
     }
 
     /// Returns what the application hands to its tools.
     pub fn services(&self) -> &Services {
-        &self.surroundings.services
+        &self.surroundings().services
     }
 
     /// Returns a service by its type.
@@ -160,7 +177,19 @@ impl ToolContext {
 
     /// Returns the store, for what a tool keeps of its own; a call made by hand has none.
     pub fn store(&self) -> Option<&Store> {
-        self.surroundings.artifacts.store().ok()
+        self.surroundings().artifacts.store().ok()
+    }
+
+    /// Returns whether this call takes another one back, so that a tool that is only an undo can
+    /// refuse to be anything else.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot tell.
+    pub async fn takes_back(&self, undone: CallId) -> Result<bool, ToolError> {
+        let Some(store) = self.store() else { return Ok(false) };
+        let (session, call) = (self.session(), self.call());
+        Ok(crate::haft::takes_back(store, session, call, undone).await?)
     }
 
     /// Encrypts what the tool keeps about its session, so that a copy of the store does not tell it.
@@ -169,7 +198,7 @@ impl ToolContext {
     ///
     /// When the operator gave no sealing key.
     pub fn seal(&self, note: &[u8]) -> Result<Vec<u8>, ToolError> {
-        let sealed = self.surroundings.sealer.seal_note(self.scope.session, note);
+        let sealed = self.surroundings().sealer.seal_note(self.scope().session, note);
         sealed.map_err(|error| ToolError::internal(error.to_string()))
     }
 
@@ -179,7 +208,7 @@ impl ToolContext {
     ///
     /// When there is no sealing key, or it is another.
     pub fn unseal(&self, sealed: &[u8]) -> Result<Vec<u8>, ToolError> {
-        let note = self.surroundings.sealer.open_note(self.scope.session, sealed);
+        let note = self.surroundings().sealer.open_note(self.scope().session, sealed);
         note.map_err(|error| ToolError::internal(error.to_string()))
     }
 
@@ -194,8 +223,9 @@ impl ToolContext {
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<ArtifactRef, ToolError> {
-        let bytes = self.surroundings.redactor.bytes(self.redactor.bytes(bytes));
-        let kept = self.surroundings.artifacts.keep(self.scope.session, title, media_type, bytes);
+        let bytes = self.redactor().bytes(bytes);
+        let kept =
+            self.surroundings().artifacts.keep(self.scope().session, title, media_type, bytes);
         kept.await.map_err(|error| ToolError::upstream(error.to_string()))
     }
 }

@@ -11,13 +11,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use haft_core::ToolName;
-use haft_core::session::{Preview, Returned, Verification};
+use haft_core::session::{Config, Preview, Returned, Verification};
 use haft_core::tool::Definition;
+use haft_core::{ContentBlock, ToolName};
 use serde_json::{Map, Value};
 
 pub use context::ToolContext;
-pub(crate) use context::{Scope, Surroundings};
+pub(crate) use context::{Run, Scope, Surroundings};
 pub use error::ToolError;
 pub use function::FunctionTool;
 pub use services::{Need, Services};
@@ -47,6 +47,15 @@ pub type ToolArguments = Map<String, Value>;
 /// What a tool's code gives, once it is done.
 pub type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// What a sub-agent is to do, and how its session wishes to behave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delegated {
+    /// How the session wishes to behave.
+    pub config: Config,
+    /// What it is to do.
+    pub task: Vec<ContentBlock>,
+}
+
 /// A tool: what is declared about it, and the code that runs its calls.
 ///
 /// Only the runtime calls these methods, and only after name, arguments, limits and permission
@@ -73,6 +82,14 @@ pub trait Tool: Send + Sync + 'static {
     /// It is then checked, permitted, recorded and run as that call, so that no second name leads
     /// around a permission.
     fn stands_for(&self, arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
+        let _ = arguments;
+        None
+    }
+
+    /// Returns what a sub-agent is to do in the place of this code, for a tool that gives its
+    /// calls to one. Its session can do nothing that the caller's cannot, and its last word is
+    /// the result of the call. Asked when the call would run, after any approval.
+    fn delegates(&self, arguments: &ToolArguments) -> Option<Delegated> {
         let _ = arguments;
         None
     }
@@ -119,6 +136,10 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
 
     fn stands_for(&self, arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
         T::stands_for(self, arguments)
+    }
+
+    fn delegates(&self, arguments: &ToolArguments) -> Option<Delegated> {
+        T::delegates(self, arguments)
     }
 
     fn preview(

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use haft_core::permission::{Question, Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    Check, Config, Event, Input, ModelAnswered, ModelFailed, Narrowed, Open, PolicyFacts, Proposal,
-    SoundCall,
+    AnswerDetails, Check, Config, ContextSummarised, Event, Input, ModelAnswered, ModelFailed,
+    Narrowed, Open, Phase, PolicyFacts, Proposal, ProviderResult, SoundCall,
 };
 use haft_core::tool::Executor;
 use haft_core::{
     Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
-    ToolName,
+    ToolName, WakeId,
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -22,8 +22,9 @@ use super::policy::{self, Wish};
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::model::{ModelAnswer, ModelRequest, SessionLog};
-use crate::registry::{Advertised, Refusal, Registered};
+use crate::registry::{Admitted, Advertised, Refusal, Registered};
 use crate::schema::find_references;
+use crate::tool::{Run, Scope};
 
 /// How far back the latest message is looked for.
 const LOOK_BACK: u32 = 256;
@@ -155,12 +156,19 @@ impl Toolbox {
             open: Arc::clone(&open),
             advertised: advertised.clone(),
             stop,
+            live: self.live.clone(),
         };
-        let ModelAnswer { content, calls: asked, provider_results } =
-            match model.answer(request).await {
-                Ok(answer) => answer,
-                Err(failure) => return failed(failure),
-            };
+        if let Some(summary) = model.summarise(&request).await
+            && open.takes(&summary, turn)
+        {
+            return Input::ContextSummarised(ContextSummarised { turn, attempt, summary });
+        }
+        let answer = match model.answer(request).await {
+            Ok(answer) => answer,
+            Err(failure) => return failed(failure),
+        };
+        let details = self.details(&answer);
+        let ModelAnswer { content, calls: asked, provider_results, .. } = answer;
         let toolset = &open.config.toolset;
         let asker = Asker { session, opened_by: &open.opened_by, config: &open.config };
         let mut calls = Vec::with_capacity(asked.len());
@@ -174,6 +182,7 @@ impl Toolbox {
             let asked = Asked { provider_id: call.provider_id, name, arguments };
             calls.push(self.propose(asker, CallId::from_bits(bits), asked).await);
         }
+        let provider_results = self.provider_results(&open, &calls, provider_results).await;
         let advertised = Arc::clone(advertised.names());
         Input::ModelAnswered(ModelAnswered {
             turn,
@@ -183,12 +192,63 @@ impl Toolbox {
             calls,
             provider_results,
             narrowed,
+            details,
         })
     }
 
     /// Returns what a session may be offered.
     fn offered(&self, config: &Config) -> Advertised {
         self.with_own(self.registry.advertise(&config.exposure), &config.toolset)
+    }
+
+    /// What is known about an answer beside what it says. Without randomness there is no wake.
+    fn details(&self, answer: &ModelAnswer) -> AnswerDetails {
+        let now = self.clock.now();
+        let fresh = || fresh_bits(now).ok().map(WakeId::from_bits);
+        AnswerDetails {
+            usage: answer.usage,
+            provider_meta: answer.provider_meta.clone(),
+            directive: answer.directive.clone().and_then(|directive| directive.at(now, fresh)),
+        }
+    }
+
+    /// Takes in what the provider ran, each for the call that it will end: of those with its id,
+    /// the first that has no result.
+    async fn provider_results(
+        &self,
+        open: &Open,
+        proposed: &[Proposal],
+        given: Vec<ProviderResult>,
+    ) -> Vec<ProviderResult> {
+        let earlier = open.calls().filter(|call| matches!(call.phase, Phase::AtProvider { .. }));
+        let earlier =
+            earlier.map(|call| (&call.provider_id, call.id, &call.contract, &call.arguments));
+        let proposed = proposed.iter().filter_map(|proposal| match &proposal.check {
+            Check::Sound(SoundCall { contract, arguments, .. })
+                if contract.executor == Executor::Provider =>
+            {
+                Some((&proposal.provider_id, proposal.id, contract, arguments))
+            }
+            _ => None,
+        });
+        let mut awaited: Vec<_> = earlier.chain(proposed).collect();
+        let mut taken = Vec::with_capacity(given.len());
+        for result in given {
+            let place = awaited.iter().position(|(id, ..)| **id == result.provider_id);
+            let found = place.map(|place| awaited.remove(place)).and_then(
+                |(_, call, contract, arguments)| {
+                    let registered = self.registry.get(contract.tool.as_str())?;
+                    let actor = open.opened_by.clone();
+                    let scope =
+                        Scope { session: open.session, turn: open.turn, call, attempt: 1, actor };
+                    Some((Run { scope, stop: CancellationToken::new() }, registered, arguments))
+                },
+            );
+            let of =
+                found.as_ref().map(|(run, registered, arguments)| (run, &**registered, *arguments));
+            taken.push(self.take_in_from_provider(of, result).await);
+        }
+        taken
     }
 
     /// Returns what a turn is offered, and why it is less than it might be.
@@ -255,13 +315,16 @@ impl Toolbox {
     }
 }
 
-pub(super) fn admitted(
+fn admitted(registered: &Registered, given: Given<'_>) -> Result<Map<String, Value>, Refusal> {
+    admitted_with(registered, given).map(|admitted| admitted.arguments)
+}
+
+pub(super) fn admitted_with(
     registered: &Registered,
     given: Given<'_>,
-) -> Result<Map<String, Value>, Refusal> {
-    let admitted = match given {
+) -> Result<Admitted, Refusal> {
+    match given {
         Given::Text(text) => registered.admit_text(text.as_bytes()),
         Given::Object(object) => registered.admit(object),
-    };
-    admitted.map(|admitted| admitted.arguments)
+    }
 }

@@ -1,7 +1,6 @@
 //! A call in this process alone: the same checks and the same way, and no record.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,13 +10,24 @@ use haft_core::session::{Config, PolicyFacts, Returned};
 use haft_core::{Arguments, CallResult, ErrorClass, Failure};
 use serde_json::Map;
 
-use super::admission::{Given, admitted};
-use super::execution::{Prepared, Run, inject};
+use super::admission::{Given, admitted_with};
+use super::execution::{Prepared, inject};
 use super::policy::Wish;
-use super::{Redactor, Toolbox, references};
+use super::{Toolbox, references};
 use crate::live::Step;
-use crate::registry::{Refusal, Registered};
-use crate::tool::{ToolArguments, ToolError};
+use crate::registry::{Admitted, Refusal, Registered};
+use crate::tool::{Run, ToolArguments, ToolError};
+use crate::unwinding::{Panicked, catching};
+
+/// A tool that was found, and arguments that fit it.
+pub(crate) struct Found {
+    pub(crate) registered: Arc<Registered>,
+    /// The generation of the registry that it was found in.
+    pub(crate) generation: u64,
+    pub(crate) arguments: ToolArguments,
+    /// Whether some of them are only pointed at.
+    refers: bool,
+}
 
 impl Toolbox {
     /// Finds a tool and checks what it is given.
@@ -27,14 +37,15 @@ impl Toolbox {
         config: &Config,
         name: &str,
         given: Given<'_>,
-    ) -> Result<(Arc<Registered>, ToolArguments), Refusal> {
-        let Some(registered) = self.registry.get(name) else {
+    ) -> Result<Found, Refusal> {
+        let (found, generation) = self.registry.get_of_generation(name);
+        let Some(registered) = found else {
             return Err(self.registry.advertise(&config.exposure).unknown(name));
         };
         self.live.step(run.scope.session, run.scope.call, Step::NameKnown);
-        let arguments = admitted(&registered, given)?;
+        let Admitted { arguments, references, .. } = admitted_with(&registered, given)?;
         self.live.step(run.scope.session, run.scope.call, Step::ArgumentsFit);
-        Ok((registered, arguments))
+        Ok(Found { registered, generation, arguments, refers: !references.is_empty() })
     }
 
     /// Returns whether outside sources of permission may say different things about different
@@ -78,56 +89,49 @@ impl Toolbox {
     }
 
     /// Runs a permitted call within its time, whatever its code does.
-    pub(crate) async fn run_directly(
-        &self,
-        run: &Run,
-        registered: Arc<Registered>,
-        arguments: ToolArguments,
-    ) -> Returned {
-        let limit = registered.spec().exec_timeout;
-        let prepared = match self.prepare_directly(run, registered, arguments).await {
+    pub(crate) async fn run_directly(&self, run: Run, found: Found) -> Returned {
+        let limit = found.registered.spec().exec_timeout;
+        let prepared = match self.prepare_directly(run, found).await {
             Ok(prepared) => prepared,
-            Err(error) => return error.into_returned(),
+            Err(error) => return self.clean(error.into_returned()),
         };
+        let context = prepared.context.clone();
         let mut work = pin!(self.run(prepared));
-        let caught = poll_fn(|context| {
-            match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-                Ok(Poll::Ready(returned)) => Poll::Ready(returned),
-                Ok(Poll::Pending) => Poll::Pending,
-                Err(_) => Poll::Ready(failed(ErrorClass::Internal, "the tool panicked")),
-            }
-        });
-        let mut caught = pin!(caught);
+        let mut caught = pin!(catching(work.as_mut()));
+        let panicked = |_: Panicked| failed(ErrorClass::Internal, "the tool panicked");
         // Most tools are done before they ever wait: those need no timer.
-        if let Poll::Ready(returned) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
-            return returned;
+        if let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
+            return ended.unwrap_or_else(panicked);
         }
         match tokio::time::timeout(limit.into(), caught).await {
-            Ok(returned) => returned,
+            Ok(ended) => ended.unwrap_or_else(panicked),
             Err(_) => {
-                run.stop.cancel();
+                context.stop().cancel();
                 failed(ErrorClass::Timeout, "it ran out of time and was stopped")
             }
         }
     }
 
-    async fn prepare_directly(
-        &self,
-        run: &Run,
-        registered: Arc<Registered>,
-        arguments: ToolArguments,
-    ) -> Result<Prepared, ToolError> {
+    async fn prepare_directly(&self, run: Run, found: Found) -> Result<Prepared, ToolError> {
+        let Found { registered, mut arguments, refers, .. } = found;
         let code = registered.code().cloned().ok_or_else(|| {
             ToolError::internal(format!("`{}` has no code on this side to run", registered.name()))
         })?;
         let spec = registered.spec();
-        let artifacts = &self.surroundings.artifacts;
-        let resolved = references::resolve(artifacts, run.scope.session, arguments).await;
-        let mut arguments = resolved.map_err(|error| ToolError::invalid(error.to_string()))?;
-        let redactor = Redactor::of_call(&arguments, &spec.redaction);
+        if refers {
+            let artifacts = &self.surroundings.artifacts;
+            let resolved = references::resolve(artifacts, run.scope.session, arguments);
+            arguments =
+                Box::pin(resolved).await.map_err(|error| ToolError::invalid(error.to_string()))?;
+            let checked = registered.input().check_object(arguments, &[]);
+            arguments = checked.map_err(|misfit| {
+                ToolError::invalid(misfit.without_secrets(&spec.redaction).to_string())
+            })?;
+        }
+        let redactor = self.surroundings.redactor.with_call(&arguments, &spec.redaction);
         inject(&mut arguments, &spec.injected, &run.scope);
-        let context = self.context(run).with_redactor(redactor.clone());
-        Ok(Prepared { registered, code, arguments, context, redactor })
+        let context = self.context(run, redactor);
+        Ok(Prepared { registered, code, arguments, context })
     }
 }
 

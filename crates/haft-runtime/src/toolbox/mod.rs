@@ -12,6 +12,7 @@ mod bounds;
 mod direct;
 mod drift;
 mod execution;
+mod intake;
 mod middleware;
 mod own_tools;
 mod policy;
@@ -22,9 +23,7 @@ mod sealing;
 use std::fmt;
 use std::sync::Arc;
 
-use haft_core::session::{
-    AttemptEnded, Call, Input, Open, Previewed, Returned, ToolChange, Verified,
-};
+use haft_core::session::{AttemptEnded, Call, Input, Open, Previewed, ToolChange, Verified};
 use haft_core::tool::Redaction;
 use haft_core::{Arguments, SessionId, Timestamp};
 use haft_store::Store;
@@ -35,10 +34,10 @@ use crate::live::LiveStream;
 use crate::model::Model;
 use crate::performer::{Job, Performer, Task};
 use crate::registry::{Registry, Selector};
-use crate::tool::{Scope, Services, Surroundings, ToolArguments, ToolContext, ToolError};
+use crate::tool::{Run, Scope, Services, Surroundings, ToolArguments, ToolContext, ToolError};
 
 pub(crate) use admission::{Asked, Asker, Given};
-pub(crate) use execution::Run;
+pub(crate) use direct::Found;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
 use own_tools::OwnTools;
 pub use policy::{Opinion, Policy, Wish};
@@ -145,17 +144,6 @@ impl Toolbox {
     ) -> Result<ToolArguments, SealError> {
         self.sealer.open(session, arguments, redaction).await
     }
-
-    /// Masks and bounds what a call returned, whoever ran it.
-    pub(crate) async fn taken_in(
-        &self,
-        session: SessionId,
-        mut returned: Returned,
-        max: u64,
-    ) -> Returned {
-        self.surroundings.redactor.returned(&mut returned);
-        bounds::bounded(returned, max, session, &self.surroundings.artifacts).await
-    }
 }
 
 impl Performer for Toolbox {
@@ -179,7 +167,8 @@ impl Performer for Toolbox {
                 Input::Previewed(Previewed { call: call.id, preview })
             }
             Task::Execute { call, attempt, fingerprint } => {
-                let report = self.execute(&run(&call, attempt), &call, fingerprint).await;
+                let run = run(&call, attempt);
+                let report = self.execute(&run, &opened_by, &call, fingerprint).await;
                 Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
             }
             Task::Verify { call, attempt } => {

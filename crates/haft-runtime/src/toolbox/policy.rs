@@ -8,6 +8,7 @@ use haft_core::tool::{Precondition, ToolSpec};
 use haft_core::{Actor, Arguments, SessionId};
 
 use crate::tool::ToolFuture;
+use crate::unwinding::{Panicked, catching, caught};
 
 /// A call that someone wants to make.
 #[derive(Debug, Clone, Copy)]
@@ -59,34 +60,48 @@ pub struct Opinion {
     pub reason: String,
 }
 
-/// Asks every source.
+/// Asks every source. One that panics denies, like one that fails.
 pub(super) async fn facts(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> PolicyFacts {
     let mut reports = Vec::new();
     for policy in policies {
-        let report = match policy.judge(wish).await {
-            Ok(None) => continue,
-            Ok(Some(Opinion { verdict, reason })) => Report::Says { verdict, reason },
-            Err(reason) => Report::Failed { reason },
+        let report = match catching(async { policy.judge(wish).await }).await {
+            Ok(Ok(None)) => continue,
+            Ok(Ok(Some(Opinion { verdict, reason }))) => Report::Says { verdict, reason },
+            Ok(Err(reason)) => Report::Failed { reason },
+            Err(Panicked) => Report::Failed { reason: "it panicked".to_owned() },
         };
-        reports.push(SourceReport { source: policy.source(), report });
+        let unnamed = |_: Panicked| Source::Rule("a policy that panicked".to_owned());
+        let source = caught(|| policy.source()).unwrap_or_else(unnamed);
+        reports.push(SourceReport { source, report });
     }
     PolicyFacts { reports, unmet_precondition: unmet(policies, wish).await }
 }
 
-async fn unmet(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> Option<String> {
+/// Returns why a precondition does not hold, in words for the model.
+pub(super) async fn unmet(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> Option<String> {
+    let unchecked = |precondition, why: &str| {
+        format!("`{}` needs the precondition {precondition:?}, and {why}", wish.spec.name)
+    };
     for precondition in wish.spec.preconditions.iter().copied() {
         let mut judged = false;
-        for policy in policies.iter().filter(|policy| policy.judges(precondition)) {
-            judged = true;
-            if let Some(why) = policy.unmet(wish, precondition).await {
-                return Some(why);
+        for policy in policies {
+            let answer = catching(async {
+                match policy.judges(precondition) {
+                    true => Some(policy.unmet(wish, precondition).await),
+                    false => None,
+                }
+            });
+            match answer.await {
+                Ok(None) => {}
+                Ok(Some(None)) => judged = true,
+                Ok(Some(why)) => return why,
+                Err(Panicked) => {
+                    return Some(unchecked(precondition, "what checks it panicked"));
+                }
             }
         }
         if !judged {
-            return Some(format!(
-                "`{}` needs the precondition {precondition:?}, and nothing here can check it",
-                wish.spec.name
-            ));
+            return Some(unchecked(precondition, "nothing here can check it"));
         }
     }
     None

@@ -9,9 +9,9 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use haft_core::session::Returned;
+use haft_core::session::{Preview, Returned};
 use haft_core::tool::Redaction;
-use haft_core::{CallResult, ContentBlock, Failure, JsonPointer, Output};
+use haft_core::{ArtifactRef, CallResult, ContentBlock, Failure, JsonPointer, Output};
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -41,7 +41,10 @@ static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Masks secrets.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
-    known: Option<Arc<AhoCorasick>>,
+    /// What the node knows to be secret.
+    node: Option<Arc<AhoCorasick>>,
+    /// What one call's arguments say is secret.
+    call: Option<Arc<AhoCorasick>>,
 }
 
 /// What it looks for could be read off its automaton.
@@ -54,31 +57,25 @@ impl fmt::Debug for Redactor {
 impl Redactor {
     /// Masks these, and whatever has the shape of a credential.
     pub(crate) fn new(secrets: &[String]) -> Self {
-        let long = secrets.iter().filter(|secret| secret.len() >= SECRET_LEN_MIN);
-        let forms: Vec<_> = long.flat_map(|secret| forms(secret)).collect();
-        if forms.is_empty() {
-            return Self::default();
-        }
-        let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms);
-        Self { known: built.ok().map(Arc::new) }
+        Self { node: finder(secrets), call: None }
     }
 
     /// Also masks the secret arguments of a call.
-    pub(crate) fn of_call(arguments: &Map<String, Value>, redaction: &Redaction) -> Self {
+    pub(crate) fn with_call(&self, arguments: &Map<String, Value>, redaction: &Redaction) -> Self {
         let mut secrets = Vec::new();
         let secret = |place: &JsonPointer| place.find(arguments);
         redaction.secret.iter().filter_map(secret).for_each(|value| leaves(value, &mut secrets));
-        Self::new(&secrets)
+        Self { node: self.node.clone(), call: finder(&secrets) }
     }
 
     pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let masked = match &self.known {
-            Some(known) if known.is_match(text) => {
+        let mut masked = Cow::Borrowed(text);
+        for known in [&self.node, &self.call].into_iter().flatten() {
+            if known.is_match(&*masked) {
                 let masks = vec![Redaction::MASK; known.patterns_len()];
-                Cow::Owned(known.replace_all(text, &masks))
+                masked = Cow::Owned(known.replace_all(&masked, &masks));
             }
-            Some(_) | None => Cow::Borrowed(text),
-        };
+        }
         let Some(shapes) = &*SHAPES else { return masked };
         match masked {
             Cow::Borrowed(text) => shapes.replace_all(text, Redaction::MASK),
@@ -101,13 +98,7 @@ impl Redactor {
         match value {
             Value::String(text) => self.string(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            Value::Object(map) => {
-                map.values_mut().for_each(|value| self.value(value));
-                if map.keys().any(|key| matches!(self.text(key), Cow::Owned(_))) {
-                    let renamed = std::mem::take(map).into_iter();
-                    map.extend(renamed.map(|(key, value)| (self.text(&key).into_owned(), value)));
-                }
-            }
+            Value::Object(map) => self.map(map),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -117,22 +108,42 @@ impl Redactor {
             CallResult::Ok(output) => self.output(output),
             CallResult::Err(failure) => self.failure(failure),
         }
-        returned.extra.values_mut().for_each(|value| self.value(value));
+        self.map(&mut returned.extra);
         let directives = &mut returned.directives;
         let said = [&mut directives.next_action, &mut directives.user_message];
         said.into_iter().flatten().for_each(|text| self.string(text));
     }
 
-    pub(crate) fn output(&self, output: &mut Output) {
+    fn map(&self, map: &mut Map<String, Value>) {
+        map.values_mut().for_each(|value| self.value(value));
+        if map.keys().any(|key| matches!(self.text(key), Cow::Owned(_))) {
+            let renamed = std::mem::take(map).into_iter();
+            map.extend(renamed.map(|(key, value)| (self.text(&key).into_owned(), value)));
+        }
+    }
+
+    pub(crate) fn preview(&self, preview: &mut Preview) {
+        let texts = preview.targets.iter_mut().chain(&mut preview.diff);
+        texts.chain(&mut preview.trouble).for_each(|text| self.string(text));
+    }
+
+    fn output(&self, output: &mut Output) {
         for block in &mut output.content {
-            if let ContentBlock::Text { text } = block {
-                self.string(text);
+            match block {
+                ContentBlock::Text { text } => self.string(text),
+                ContentBlock::Artifact { artifact } => self.reference(artifact),
             }
         }
+        output.artifacts.iter_mut().for_each(|artifact| self.reference(artifact));
         output.value.iter_mut().for_each(|value| self.value(value));
     }
 
-    pub(crate) fn failure(&self, failure: &mut Failure) {
+    fn reference(&self, artifact: &mut ArtifactRef) {
+        self.string(&mut artifact.media_type);
+        artifact.title.iter_mut().for_each(|title| self.string(title));
+    }
+
+    fn failure(&self, failure: &mut Failure) {
         self.string(&mut failure.message);
         failure.debug.iter_mut().for_each(|debug| self.string(debug));
         failure.partial.iter_mut().for_each(|partial| self.value(partial));
@@ -143,6 +154,17 @@ impl Redactor {
             *text = masked;
         }
     }
+}
+
+/// Finds secrets in the usual forms; `None` when there are none to find.
+fn finder(secrets: &[String]) -> Option<Arc<AhoCorasick>> {
+    let long = secrets.iter().filter(|secret| secret.len() >= SECRET_LEN_MIN);
+    let forms: Vec<_> = long.flat_map(|secret| forms(secret)).collect();
+    if forms.is_empty() {
+        return None;
+    }
+    let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms);
+    built.ok().map(Arc::new)
 }
 
 /// Collects what a secret place holds, however it is nested.

@@ -17,3 +17,4 @@ mod outages;
 mod proxy;
 mod registry;
 mod resolving;
+mod storms;

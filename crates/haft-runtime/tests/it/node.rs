@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_core::session::{
-    AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy, Event, Input,
-    ModelAnswered, PolicyFacts, Preview, Previewed, Proposal, Resolution, Resolved, Returned,
-    SoundCall, Verification, Verified,
+    AnswerDetails, AttemptEnded, AttemptReport, CallsProposed, Check, Config, Driver as DrivenBy,
+    Event, Input, ModelAnswered, PolicyFacts, Preview, Previewed, Proposal, Resolution, Resolved,
+    Returned, SoundCall, Verification, Verified,
 };
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
@@ -37,6 +37,11 @@ impl World {
     /// Lets every tool go on that waits in its middle.
     pub(crate) fn open(&self) {
         self.is_open.store(true, Ordering::SeqCst);
+    }
+
+    /// From here on they wait again.
+    pub(crate) fn shut(&self) {
+        self.is_open.store(false, Ordering::SeqCst);
     }
 
     async fn opened(&self) {
@@ -71,6 +76,7 @@ impl Performer for Hands {
                     calls: vec![proposal(CallId::from_bits(bits), &charge())],
                     provider_results: vec![],
                     narrowed: vec![],
+                    details: AnswerDetails::default(),
                 })
             }
             Task::Preview { call } => {

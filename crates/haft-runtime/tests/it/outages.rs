@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::{self, Cluster};
-use crate::node::{Node, tool};
+use crate::node::{Node, proposal, tool};
 use crate::proxy::{Cut, Proxy, Then};
-use haft_core::session::{Driver as DrivenBy, Event, Input};
+use haft_core::session::{CallsProposed, Driver as DrivenBy, Event, Input};
 use haft_core::tool::{Concurrency, ToolSpec};
 use haft_core::{CallId, SessionId};
 use haft_runtime::{Clock, InputError};
-use haft_store::Store;
+use haft_store::{ErrorKind, Store};
 
 /// A node whose database can be taken away.
 struct Setting {
@@ -34,6 +34,16 @@ impl Setting {
         });
         let session = node.open(DrivenBy::Caller).await;
         Self { node, proxy, session, _cluster: cluster }
+    }
+
+    /// Returns whether a call is in doubt, once it is either that or over.
+    async fn is_in_doubt(&self, call: CallId) -> Option<bool> {
+        if self.node.pending().await.iter().any(|pending| pending.call == call) {
+            return Some(true);
+        }
+        let events = self.node.events(self.session).await;
+        let over = |event: &Event| matches!(event, Event::CallFinished { outcome } if outcome.call == call);
+        events.iter().any(over).then_some(false)
     }
 
     /// Returns how often the log says that a call was begun, and became doubtful.
@@ -109,4 +119,79 @@ async fn s4_26_a_commit_whose_answer_is_lost_is_read_back_and_its_effect_happens
         let told = setting.told(call).await;
         assert_eq!((told, setting.node.world.effects(call)), ((1, 0), 1), "{cut:?}");
     }
+}
+
+// The database stays away until the store gives up finding out: the node owes what was decided.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_of_unknown_fate_is_made_up_for_when_the_database_is_back() {
+    if is_left_out() {
+        return;
+    }
+    let setting = Setting::new(Duration::from_secs(60)).await;
+    let (node, session) = (&setting.node, setting.session);
+    for cut in [Cut::BeforeCommit, Cut::AfterCommit] {
+        let first = node.propose(session, &alone("waiting")).await;
+        let second = node.propose(session, &tool("second", |_| {})).await;
+        node.begun(first).await;
+        setting.proxy.cut_next(cut, Then::StaysCut);
+        let before = setting.proxy.n_cuts();
+        node.world.open();
+        node.eventually(|| async { (setting.proxy.n_cuts() > before).then_some(()) }).await;
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        setting.proxy.heal();
+        assert!(node.outcome(session, first).await.is_ok());
+        assert_eq!(node.world.effects(first), 1);
+        // Recorded as begun and not done, it is in doubt; found out in time, it is done.
+        let doubtful = node.eventually(|| setting.is_in_doubt(second)).await;
+        assert_eq!(node.world.effects(second), u32::from(!doubtful), "{cut:?}");
+        assert!(!doubtful || cut == Cut::AfterCommit, "it was never recorded as begun");
+        node.world.shut();
+    }
+}
+
+// A half-open connection: nothing comes back, and nobody says that it never will. The node gives it
+// up by itself, tells whoever asks, and goes on over new connections once there are any.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_that_swallows_everything_holds_nobody_up_for_ever() {
+    if is_left_out() {
+        return;
+    }
+    let setting = Setting::new(Duration::from_secs(60)).await;
+    let (node, session) = (&setting.node, setting.session);
+    let first = node.propose(session, &alone("waiting")).await;
+    let second = node.propose(session, &tool("second", |_| {})).await;
+    node.begun(first).await;
+    setting.proxy.swallow();
+    node.world.open();
+    // The one before the other waits until it is known not to get through; both are told.
+    let third = proposal(CallId::from_bits(node.driver.fresh().unwrap()), &tool("third", |_| {}));
+    let proposed = Input::CallsProposed(CallsProposed { calls: vec![third] });
+    let told = node.driver.input(session, proposed).await;
+    assert!(matches!(told, Err(InputError::Store(_) | InputError::StoreAway(_))), "{told:?}");
+    let read = node.driver.store().load(session).await.unwrap_err();
+    assert_eq!(read.kind(), ErrorKind::Gone, "{read}");
+    setting.proxy.heal();
+    // Those who were connecting when it swallowed find out first.
+    let store = node.driver.store();
+    let all_answer = || async {
+        for _ in 0..8 {
+            store.load(session).await.ok()?;
+        }
+        Some(())
+    };
+    node.eventually(all_answer).await;
+    for call in [first, second] {
+        assert!(node.outcome(session, call).await.is_ok());
+        assert_eq!((setting.told(call).await, node.world.effects(call)), ((1, 0), 1));
+    }
+}
+
+// Also at the very start, where nothing is connected yet.
+#[tokio::test]
+async fn a_database_that_takes_connections_and_says_nothing_is_away() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+    let error = Store::connect_postgres(&url).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
 }

@@ -1,8 +1,9 @@
 //! A wire between a node and its database that can be cut: at any time, or around a commit, so
-//! that the node cannot know whether it happened.
+//! that the node cannot know whether it happened. Or it swallows what is sent, without a word.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,8 +29,17 @@ pub(crate) struct Proxy {
     wire: Arc<Mutex<Wire>>,
 }
 
+/// What becomes of what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Whole,
+    Cut,
+    /// Whoever connects is let in and hears nothing; so do those who were connected, for ever.
+    Swallows,
+}
+
 struct Wire {
-    is_cut: bool,
+    condition: Condition,
     next: (Cut, Then),
     n_cuts: u32,
     /// The client's end and the database's, by turns.
@@ -51,7 +61,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let next = (Cut::Never, Then::Heals);
-        let wire = Wire { is_cut: false, next, n_cuts: 0, streams: vec![] };
+        let wire = Wire { condition: Condition::Whole, next, n_cuts: 0, streams: vec![] };
         let wire = Arc::new(Mutex::new(wire));
         let accepting = Arc::clone(&wire);
         std::thread::spawn(move || {
@@ -68,12 +78,18 @@ impl Proxy {
 
     pub(crate) fn cut(&self) {
         let mut wire = self.wire.lock().unwrap();
-        wire.is_cut = true;
+        wire.condition = Condition::Cut;
         wire.hang_up();
     }
 
+    /// From here on nothing arrives on any connection that there is or will be, and nobody is told.
+    pub(crate) fn swallow(&self) {
+        self.wire.lock().unwrap().condition = Condition::Swallows;
+    }
+
+    /// New connections work again.
     pub(crate) fn heal(&self) {
-        self.wire.lock().unwrap().is_cut = false;
+        self.wire.lock().unwrap().condition = Condition::Whole;
     }
 
     pub(crate) fn cut_next(&self, cut: Cut, then: Then) {
@@ -88,20 +104,42 @@ impl Proxy {
 
 fn connect(client: TcpStream, port: u16, wire: &Arc<Mutex<Wire>>) {
     let mut open = wire.lock().unwrap();
-    if open.is_cut {
+    if open.condition == Condition::Cut {
         return;
     }
-    let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    // Nobody is there any more once a test is over: then the client is hung up on.
+    let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { return };
     let twin = |stream: &TcpStream| stream.try_clone().unwrap();
     open.streams.extend([twin(&client), twin(&server)]);
     let (up, down) = ((twin(&client), twin(&server)), (server, client));
+    let lost = Arc::new(AtomicBool::new(false));
+    let (watched, lost_too) = (Arc::clone(wire), Arc::clone(&lost));
+    std::thread::spawn(move || {
+        pump(up.0, up.1, |chunk, server| match swallows(&watched, &lost_too) {
+            true => Pass::Nothing,
+            false => watch(&watched, chunk, server),
+        });
+    });
     let watched = Arc::clone(wire);
-    std::thread::spawn(move || pump(up.0, up.1, |chunk, server| watch(&watched, chunk, server)));
-    std::thread::spawn(move || pump(down.0, down.1, |_, _| Pass::On));
+    std::thread::spawn(move || {
+        pump(down.0, down.1, |_, _| match swallows(&watched, &lost) {
+            true => Pass::Nothing,
+            false => Pass::On,
+        });
+    });
+}
+
+/// A connection that has lost something is of no use any more, also when the wire is whole again.
+fn swallows(wire: &Mutex<Wire>, lost: &AtomicBool) -> bool {
+    if wire.lock().unwrap().condition == Condition::Swallows {
+        lost.store(true, Ordering::SeqCst);
+    }
+    lost.load(Ordering::SeqCst)
 }
 
 enum Pass {
     On,
+    Nothing,
     Stop,
 }
 
@@ -119,8 +157,10 @@ fn pump(
             Ok(n_read) => n_read,
         };
         let chunk = &buffer[..n_read];
-        if matches!(look(chunk, &mut to), Pass::Stop) || to.write_all(chunk).is_err() {
-            break;
+        match look(chunk, &mut to) {
+            Pass::Nothing => {}
+            Pass::On if to.write_all(chunk).is_ok() => {}
+            Pass::On | Pass::Stop => break,
         }
     }
     for stream in [from, to] {
@@ -140,7 +180,8 @@ fn watch(wire: &Arc<Mutex<Wire>>, chunk: &[u8], server: &mut TcpStream) -> Pass 
         Cut::Never => return Pass::On,
         Cut::BeforeCommit => {}
         Cut::AfterCommit => {
-            server.write_all(chunk).unwrap();
+            // A server that is gone has not committed, and says nothing either.
+            server.write_all(chunk).unwrap_or_default();
             // The answer is on its way back and is not passed on: the client's side goes first.
             for client in wire.streams.iter().step_by(2) {
                 client.shutdown(Shutdown::Both).unwrap_or_default();
@@ -150,7 +191,9 @@ fn watch(wire: &Arc<Mutex<Wire>>, chunk: &[u8], server: &mut TcpStream) -> Pass 
         }
     }
     wire.n_cuts += 1;
-    wire.is_cut = then == Then::StaysCut;
+    if then == Then::StaysCut {
+        wire.condition = Condition::Cut;
+    }
     wire.hang_up();
     Pass::Stop
 }

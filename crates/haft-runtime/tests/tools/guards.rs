@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use haft_core::permission::{Source, Verdict};
 use haft_core::session::{Config, Driver, Event, Returned};
-use haft_core::tool::Precondition;
+use haft_core::tool::{Concurrency, InterruptBehavior, Precondition};
 use haft_core::{CallResult, ErrorClass, Output};
 use haft_runtime::registry::{Keep, Registered, Selection, Selector};
 use haft_runtime::testing::{object, user};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::kit::{
     Effects, asks, builder, done, echo, eventually, failure, function, node, ok, schema, script,
-    value, yes,
+    value, waiting, yes,
 };
 
 /// Writes down when it is asked, and may refuse.
@@ -158,9 +158,11 @@ async fn d22_a_policy_that_fails_is_a_denial() {
     done(under(|| Ok(None)).await.unwrap());
     done(under(|| says(Verdict::Allow)).await.unwrap());
     assert!(matches!(under(|| says(Verdict::Ask)).await.unwrap(), Answer::Waiting(_)));
-    for rule in [(|| says(Verdict::Deny)) as fn() -> Result<Option<Opinion>, String>, || {
-        Err("the rules cannot be read".into())
-    }] {
+    for rule in [
+        (|| says(Verdict::Deny)) as fn() -> Result<Option<Opinion>, String>,
+        || Err("the rules cannot be read".into()),
+        || panic!("a bug in a policy"),
+    ] {
         let CallError::Rejected(rejection) = under(rule).await.unwrap_err() else { panic!() };
         assert!(rejection.message.contains("not permitted"), "{}", rejection.message);
     }
@@ -191,6 +193,66 @@ async fn a_policy_that_was_tightened_meanwhile_stops_an_approved_call() {
     haft.resolve(session, call, user("ann"), yes()).await.unwrap();
     let failure = failure(haft.wait(session, call).await.unwrap());
     assert_eq!((failure.class, effects.count()), (ErrorClass::Policy, 0));
+}
+
+/// Says why a precondition does not hold.
+type Unmet = fn() -> Option<String>;
+
+/// Judges preconditions by a switch.
+struct Outcomes(Arc<Mutex<Unmet>>);
+
+impl Policy for Outcomes {
+    fn source(&self) -> Source {
+        Source::Rule("outcomes".into())
+    }
+
+    fn judge<'a>(&'a self, _: Wish<'a>) -> ToolFuture<'a, Result<Option<Opinion>, String>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn judges(&self, _: Precondition) -> bool {
+        true
+    }
+
+    fn unmet<'a>(&'a self, _: Wish<'a>, _: Precondition) -> ToolFuture<'a, Option<String>> {
+        let answer = *self.0.lock().unwrap();
+        Box::pin(async move { answer() })
+    }
+}
+
+// D22: what must hold must hold when the call runs, and what cannot be asked does not hold.
+#[tokio::test]
+async fn d22_a_precondition_is_looked_at_again_when_the_call_runs() {
+    let promote = |definition: &mut haft_core::tool::Definition| {
+        definition.preconditions.insert(Precondition::OutcomePass);
+        definition.concurrency = Concurrency::Exclusive;
+    };
+    let effects = Effects::default();
+    let switch: Arc<Mutex<Unmet>> = Arc::new(Mutex::new(|| None));
+    let stops = |definition: &mut haft_core::tool::Definition| {
+        definition.interrupt = InterruptBehavior::Cancel;
+    };
+    let slow = waiting("slow", stops, move |_, context: ToolContext| async move {
+        context.stop().cancelled().await;
+        ok(json!("slow"))
+    });
+    let node = node(
+        builder()
+            .policy(Outcomes(Arc::clone(&switch)))
+            .tool(echo(&effects, "promote", promote))
+            .tool(slow),
+    );
+    done(node.call("promote", json!({})).await.unwrap());
+    let (session, haft) = (node.session().await, node.haft());
+    let slow = haft.propose(session, "slow", object(json!({}))).await.unwrap();
+    let call = haft.propose(session, "promote", object(json!({}))).await.unwrap();
+    *switch.lock().unwrap() = || Some("the outcome does not pass".into());
+    haft.cancel(session, slow, user("ann"), None).await.unwrap();
+    let unmet = failure(haft.wait(session, call).await.unwrap());
+    assert_eq!((unmet.class, effects.count()), (ErrorClass::Gate, 1));
+    *switch.lock().unwrap() = || panic!("a bug in a policy");
+    assert!(matches!(node.call("promote", json!({})).await, Err(CallError::Rejected(_))));
+    assert_eq!(effects.count(), 1);
 }
 
 // A precondition that nobody can check does not hold.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use haft_core::session::Returned;
 use haft_core::tool::{Definition, Gate, Mutates, Schema};
 use haft_core::{CallResult, Failure, Outcome, Output};
-use haft_runtime::testing::{ScriptedModel, TestNode};
+use haft_runtime::testing::{QueuedModel, TestNode};
 use haft_runtime::{
     Answer, FunctionTool, Haft, HaftBuilder, Response, Tool, ToolArguments, ToolContext, ToolError,
 };
@@ -138,6 +138,6 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(look: impl Fn()
     panic!("it did not happen");
 }
 
-pub(crate) fn script() -> ScriptedModel {
-    ScriptedModel::new()
+pub(crate) fn script() -> QueuedModel {
+    QueuedModel::new()
 }

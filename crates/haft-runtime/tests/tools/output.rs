@@ -6,11 +6,12 @@ use haft_core::session::Returned;
 use haft_core::tool::Definition;
 use haft_core::{CallResult, ContentBlock, ErrorClass, JsonPointer, Output};
 use haft_runtime::testing::{TestNode, object, user};
-use haft_runtime::{Answer, Response, SealingKey, ToolError};
+use haft_runtime::{Answer, Response, SealingKey, ToolContext, ToolError};
 use serde_json::{Value, json};
 
 use crate::kit::{
-    Effects, asks, builder, definition, done, echo, failure, function, node, ok, schema, value, yes,
+    Effects, asks, builder, definition, done, echo, failure, function, node, ok, schema, value,
+    waiting, yes,
 };
 
 fn small(definition: &mut Definition) {
@@ -94,6 +95,40 @@ async fn an_argument_can_point_at_an_output_that_was_kept() {
     let other = node.session().await;
     let foreign = failure(haft.call(other, "one", reference("/rows/7")).await.unwrap());
     assert!(foreign.message.contains("belongs to this session"), "{foreign:?}");
+}
+
+// However often a large output is pointed at, it does not become a larger argument than is taken.
+#[tokio::test]
+async fn references_stand_for_no_more_than_a_call_may_carry() {
+    let text = "x".repeat(1 << 20);
+    let large = function("large", |_| {}, move |_, _| ok(json!({ "text": text })));
+    let any = |definition: &mut Definition| {
+        definition.input_schema = schema(&json!({"type": "object"}));
+    };
+    let effects = Effects::default();
+    let huge = waiting(
+        "huge",
+        |_| {},
+        |_, context: ToolContext| async move {
+            let body = format!("[{}1]", "1,".repeat(9 << 20));
+            let kept = context.keep("huge.json", "application/json", body.into_bytes()).await?;
+            ok(json!(kept.id))
+        },
+    );
+    let node = node(builder().tool(large).tool(huge).tool(echo(&effects, "take", any)));
+    let (session, haft) = (node.session().await, node.haft());
+    let outcome = done(haft.call(session, "large", object(json!({}))).await.unwrap());
+    let CallResult::Ok(output) = outcome.result else { panic!() };
+    let reference = json!({"$ref": format!("{}#/text", output.artifacts[0].id)});
+    let pointing = |n: usize| object(json!({ "list": vec![reference.clone(); n] }));
+    done(haft.call(session, "take", pointing(8)).await.unwrap());
+    let much = failure(haft.call(session, "take", pointing(40)).await.unwrap());
+    assert!(much.message.contains("bytes together"), "{}", much.message);
+    let id = value(haft.call(session, "huge", object(json!({}))).await.unwrap());
+    let whole = object(json!({"it": {"$ref": format!("{}#/0", id.as_str().unwrap())}}));
+    let refused = failure(haft.call(session, "take", whole).await.unwrap());
+    assert!(refused.message.contains("only in one of at most"), "{}", refused.message);
+    assert_eq!(effects.count(), 1);
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use haft_core::tool::{Definition, Hook, Idempotency, Undo, UndoSource};
 use haft_core::{CallId, ErrorClass, Millis, Output, SessionId};
 use haft_runtime::testing::{TestNode, TestPlace, object, user};
 use haft_runtime::{
-    Answer, HaftBuilder, Response, Tool, ToolArguments, ToolContext, ToolError, ToolFuture,
-    UndoError, Verdict,
+    Answer, HaftBuilder, Invocation, Judgement, Response, Tool, ToolArguments, ToolContext,
+    ToolError, ToolFuture, UndoError, Verdict, Verifier,
 };
 use serde_json::json;
 
@@ -168,6 +168,58 @@ fn a_verify_hook_settles_a_call_in_doubt() {
     let (session, call) = die_inside(&place, &effects, tool());
     assert_eq!(value(next_life(&place, tool(), session, call)), json!("found to be done"));
     assert_eq!(effects.count(), 1);
+}
+
+/// Passes nothing.
+struct Suspicious;
+
+impl Verifier for Suspicious {
+    fn judge<'a>(
+        &'a self,
+        _: Invocation<'a>,
+        _: &'a Output,
+    ) -> ToolFuture<'a, Result<Judgement, ToolError>> {
+        Box::pin(async { Ok(Judgement::Block("it looks odd".into())) })
+    }
+}
+
+// D22: what a verify hook says that a call gave is judged like what the call would have said.
+#[test]
+fn d22_a_verify_hooks_result_is_judged() {
+    let (place, effects) = (TestPlace::new(), Effects::default());
+    let tool = || {
+        let hanging = hangs(&effects, unsafe_to_repeat);
+        builder().verifier(Suspicious).tool(Verifiable { hanging, effects: effects.clone() })
+    };
+    let (session, call) = die_inside(&place, &effects, tool());
+    let withheld = failure(next_life(&place, tool(), session, call));
+    assert_eq!((withheld.class, effects.count()), (ErrorClass::Policy, 1));
+    assert!(withheld.message.contains("the tool ran"), "{}", withheld.message);
+}
+
+// A person's word about what a call gave must fit too, and is asked for also when the tool is gone.
+#[test]
+fn what_a_person_says_that_a_call_gave_must_fit() {
+    let (place, effects) = (TestPlace::new(), Effects::default());
+    let declares = |definition: &mut Definition| {
+        unsafe_to_repeat(definition);
+        definition.output_schema = Some(schema(&json!({"type": "string"})));
+    };
+    let tool = || builder().tool(hangs(&effects, declares));
+    let (session, call) = die_inside(&place, &effects, tool());
+    next_life(&place, tool(), session, call);
+    place.advance(Millis::from_secs(60));
+    place.live(tool(), async |node: TestNode| {
+        let happened = |value| Response::Settle(Verdict::Happened { value: Some(value) });
+        let settle = |value| node.haft().resolve(session, call, user("ann"), happened(value));
+        let misfit = settle(json!(7)).await.unwrap_err();
+        assert!(misfit.to_string().contains("expected a string"), "{misfit}");
+    });
+    place.advance(Millis::from_secs(60));
+    place.live(builder(), async |node: TestNode| {
+        let given_up = Response::Settle(Verdict::GiveUp);
+        node.haft().resolve(session, call, user("ann"), given_up).await.unwrap();
+    });
 }
 
 const CRASH_PLACE: &str = "HAFT_TEST_CRASH_PLACE";

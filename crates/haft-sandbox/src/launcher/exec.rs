@@ -5,11 +5,11 @@ use crate::policy::Network;
 use crate::sys;
 use rustix::process::{Resource, Rlimit};
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 /// Where a program given by name alone is looked for.
 const PROGRAMS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
@@ -19,12 +19,20 @@ const PROGRAMS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "
 pub(super) fn run(args: Vec<OsString>) -> ! {
     let mut args = Args(args.into_iter());
     let Ok(complaints) = args.number() else { leave(126) };
-    let complaints = sys::inherited(complaints);
-    let why = match become_command(args, &complaints) {
+    let complaints = Arc::new(sys::inherited(complaints));
+    // A stage that dies without a word would be taken for a command that ran.
+    let dying = Arc::clone(&complaints);
+    std::panic::set_hook(Box::new(move |panic| complain(&dying, &panic.to_string())));
+    match become_command(args, &complaints) {
         Ok(never) => match never {},
-        Err(why) => why,
-    };
-    std::fs::File::from(complaints).write_all(why.as_bytes()).ok();
+        Err(why) => complain(&complaints, &why),
+    }
+}
+
+/// Says why nothing ran, and ends.
+fn complain(complaints: &OwnedFd, why: &str) -> ! {
+    // Without a word there is only the exit code.
+    rustix::io::write(complaints, why.as_bytes()).ok();
     leave(127)
 }
 

@@ -53,11 +53,26 @@ pub struct Globbed {
 }
 
 impl Glob {
-    /// Reads a pattern.
+    /// Reads a pattern; one without a slash is held against the last name alone.
     ///
     /// # Errors
     /// When it is none, or too costly.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
+        Self::read(pattern, |anchored| match anchored.contains('/') {
+            true => anchored.to_owned(),
+            false => format!("**/{anchored}"),
+        })
+    }
+
+    /// Reads a pattern that is held against the whole path from the start of the search.
+    ///
+    /// # Errors
+    /// When it is none, or too costly.
+    pub fn parse_whole(pattern: &str) -> Result<Self, PatternError> {
+        Self::read(pattern, str::to_owned)
+    }
+
+    fn read(pattern: &str, whole: impl FnOnce(&str) -> String) -> Result<Self, PatternError> {
         if pattern.is_empty() {
             return Err(PatternError::Empty);
         }
@@ -71,10 +86,7 @@ impl Glob {
         if pattern.split('/').any(|name| name.replace(['[', ']'], "") == "..") {
             return Err(PatternError::Upwards);
         }
-        let anchored = pattern.trim_start_matches("./");
-        let whole =
-            if anchored.contains('/') { anchored.to_owned() } else { format!("**/{anchored}") };
-        let glob = GlobBuilder::new(&whole)
+        let glob = GlobBuilder::new(&whole(pattern.trim_start_matches("./")))
             .literal_separator(true)
             .build()
             .map_err(|error| PatternError::Syntax(error.to_string()))?;

@@ -4,6 +4,8 @@ use haft_sandbox::files::Files;
 use haft_sandbox::mounts::{Access, Mounts, Root};
 use haft_sandbox::virtual_path::{PathError, VirtualPath};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// What must never be read from outside, and never change.
@@ -105,4 +107,37 @@ pub(crate) fn in_workspace(path: &str) -> Result<VirtualPath, PathError> {
 /// A path that the test knows to be well-formed, from the workspace.
 pub(crate) fn at(path: &str) -> VirtualPath {
     in_workspace(path).unwrap()
+}
+
+/// A program that waits for long, and can be told from all others on this machine.
+pub(crate) struct Sleeper(String);
+
+impl Sleeper {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("8{:07}.{number:03}", std::process::id()))
+    }
+
+    /// The command that runs it.
+    pub(crate) fn command(&self) -> String {
+        format!("sleep {}", self.0)
+    }
+
+    /// How many of it are alive, as the host sees it.
+    pub(crate) fn alive(&self) -> usize {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        let expected = format!("sleep\0{}\0", self.0).into_bytes();
+        lines.filter(|line| *line == expected).count()
+    }
+
+    /// Waits until so many of it are alive.
+    pub(crate) fn until(&self, count: usize) {
+        let since = Instant::now();
+        while self.alive() != count {
+            assert!(since.elapsed() < Duration::from_secs(120), "{} are alive", self.alive());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Commands in the real sandbox.
 
-use crate::place::{CANARY, Place, at};
+use crate::place::{Place, Sleeper, at};
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::layers::{Layer, Standing};
 use haft_sandbox::policy::{Limits, Policy};
@@ -129,19 +129,19 @@ fn a_program_that_is_no_launcher_opens_nothing() {
 fn d9_a_timeout_ends_the_whole_tree_within_the_grace() {
     let place = Place::new();
     let sandbox = open(&place);
+    let sleeper = Sleeper::new();
+    let sleep = sleeper.command();
+    let tree =
+        format!("trap '' TERM; setsid {sleep} & {sleep} & echo begun; while :; do {sleep}; done");
     let since = Instant::now();
-    let finished = limited(
-        &sandbox,
-        "trap '' TERM; setsid sleep 1000 & sleep 1000 & while :; do sleep 1000; done",
-        |limits| {
-            limits.wall = Duration::from_millis(300);
-            limits.grace = Duration::from_millis(300);
-        },
-    );
-    assert_eq!(finished.exit, Exit::TimedOut);
-    let floor = Duration::from_millis(600);
+    let finished = limited(&sandbox, &tree, |limits| {
+        limits.wall = Duration::from_millis(1000);
+        limits.grace = Duration::from_millis(300);
+    });
+    assert_eq!((finished.exit, finished.stdout.text().as_str()), (Exit::TimedOut, "begun\n"));
+    let floor = Duration::from_millis(1300);
     assert!(since.elapsed() < floor * 12, "took {:?}", since.elapsed());
-    assert_eq!(said(&script(&sandbox, "ps -eo comm= | grep -c sleep || true")), "0\n");
+    assert_eq!(sleeper.alive(), 0, "some of the tree lives on");
 }
 
 #[test]
@@ -149,15 +149,17 @@ fn what_a_command_leaves_behind_ends_with_it_and_holds_nobody() {
     let place = Place::new();
     let sandbox = open(&place);
     let since = Instant::now();
+    let sleeper = Sleeper::new();
+    let sleep = sleeper.command();
     for text in [
-        "sleep 1000 & disown; echo ok",
-        "setsid sleep 1000 & echo ok",
-        "(setsid sleep 1000 &) ; echo ok",
+        format!("{sleep} & disown; echo ok"),
+        format!("setsid {sleep} & echo ok"),
+        format!("(setsid {sleep} &) ; echo ok"),
     ] {
-        assert_eq!(said(&script(&sandbox, text)), "ok\n");
+        assert_eq!(said(&script(&sandbox, &text)), "ok\n");
+        assert_eq!(sleeper.alive(), 0, "{text}");
     }
     assert!(since.elapsed() < Duration::from_secs(60));
-    assert_eq!(said(&script(&sandbox, "ps -eo comm= | grep -c sleep || true")), "0\n");
 }
 
 // D10
@@ -201,7 +203,10 @@ fn a_gigabyte_of_output_is_taken_in_bounded_memory() {
 fn live_output_is_seen_while_it_runs_and_a_kill_ends_it() {
     let place = Place::new();
     let sandbox = open(&place);
-    let running = sandbox.run(Command::script("echo begun; sleep 1000", at("."))).unwrap();
+    let sleeper = Sleeper::new();
+    let long = format!("echo begun; setsid {0} & {0}", sleeper.command());
+    let running = sandbox.run(Command::script(&long, at("."))).unwrap();
+    sleeper.until(2);
     while running.said().0.head != b"begun\n" {
         assert!(running.wait_for(Duration::from_millis(5)).is_none());
     }
@@ -209,6 +214,7 @@ fn live_output_is_seen_while_it_runs_and_a_kill_ends_it() {
     let finished = running.wait();
     assert_eq!(finished.exit, Exit::Killed);
     assert_eq!(finished.stdout.text(), "begun\n");
+    assert_eq!(sleeper.alive(), 0);
 }
 
 #[test]
@@ -240,12 +246,14 @@ fn limits_hold() {
 fn a_sandbox_that_is_dropped_takes_its_processes_along() {
     let place = Place::new();
     let sandbox = open(&place);
-    let running =
-        sandbox.run(Command::script("echo $$; trap '' TERM; sleep 1000 & wait", at("."))).unwrap();
+    let sleeper = Sleeper::new();
+    let stubborn = format!("trap '' TERM; setsid {0} & {0} & wait", sleeper.command());
+    let running = sandbox.run(Command::script(&stubborn, at("."))).unwrap();
+    sleeper.until(2);
     drop(sandbox);
     assert_eq!(running.wait().exit, Exit::Lost);
+    sleeper.until(0);
     place.check_canaries();
-    assert!(!CANARY.is_empty());
 }
 
 const LAUNCHER: &str = "HAFT_TEST_LAUNCHER";

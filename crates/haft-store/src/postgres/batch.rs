@@ -1,9 +1,12 @@
 //! Many appends as few statements: each table's changes as arrays, one array per column.
 
 use haft_core::SessionId;
+use haft_core::journal::Head;
+use tokio_postgres::error::SqlState;
 
+use super::given;
 use super::link::{Connected, Values};
-use crate::append::{Prepared, SNAPSHOT_FORMAT};
+use crate::append::{Fence, FollowedBy, Prepared, SNAPSHOT_FORMAT};
 use crate::key::{id_bytes, number};
 use crate::rows::{CallChange, RetryChange, SessionStatus, WaitChange, word};
 
@@ -46,13 +49,22 @@ macro_rules! changes {
 }
 
 changes! {
-    /// Where the logs end from here on.
-    Heads { session: Bytes, seq: i64, hash: Bytes, status: Option<&'static str>, at: i64 }
-    "UPDATE sessions SET head_seq = t.seq, head_hash = t.hash,
-       status = coalesce(t.status, sessions.status), updated_at = t.at
-     FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::text[], $5::bigint[])
-       AS t(session, seq, hash, status, at)
-     WHERE sessions.id = t.session"
+    /// Where the logs end from here on, and where they must have ended until now, in which epoch.
+    /// When one of them did not, the statement fails, and the whole transaction with it.
+    Heads {
+        session: Bytes, seq: i64, hash: Bytes, status: Option<&'static str>, at: i64,
+        expected_seq: i64, expected_hash: Bytes, epoch: Option<i64>,
+    }
+    "WITH moved AS (
+       UPDATE sessions SET head_seq = t.seq, head_hash = t.hash,
+         status = coalesce(t.status, sessions.status), updated_at = t.at
+       FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[],
+         $7::bytea[], $8::bigint[])
+         AS t(session, seq, hash, status, at, expected_seq, expected_hash, epoch)
+       WHERE sessions.id = t.session AND sessions.head_seq = t.expected_seq
+         AND sessions.head_hash = t.expected_hash AND sessions.epoch = coalesce(t.epoch, sessions.epoch)
+       RETURNING 1)
+     SELECT 1 / (count(*) = cardinality($1::bytea[]))::int FROM moved"
 }
 
 changes! {
@@ -127,10 +139,13 @@ changes! {
 }
 
 changes! {
-    Wakes { session: Bytes, seq: i64 }
-    "INSERT INTO wakes (session, seq) SELECT * FROM unnest($1::bytea[], $2::bigint[])
+    Wakes { session: Bytes, seq: i64, hold: i64, now: Option<i64> }
+    "INSERT INTO wakes (session, seq, claimed_until)
+     SELECT session, seq, CASE WHEN hold = 0 THEN 0 ELSE
+       hold + coalesce(now, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) END
+     FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[]) AS t(session, seq, hold, now)
      ON CONFLICT (session) DO UPDATE
-     SET seq = greatest(wakes.seq, excluded.seq), claimed_until = 0"
+     SET seq = greatest(wakes.seq, excluded.seq), claimed_until = excluded.claimed_until"
 }
 
 /// Everything that a batch of accepted appends changes.
@@ -146,6 +161,7 @@ pub(super) struct Batch {
     over_timers: OverTimers,
     due_timers: DueTimers,
     wakes: Wakes,
+    hints: bool,
 }
 
 impl Batch {
@@ -168,7 +184,21 @@ impl Batch {
         if prepared.opening.is_none() {
             let status = prepared.rows.status.map(SessionStatus::as_str);
             let hash = head.hash.as_bytes().to_vec();
-            self.heads.push((key(prepared.session), number(head.seq), hash, status, at));
+            let Head { seq: expected, hash: expected_hash } = prepared.expected;
+            let epoch = match prepared.fence {
+                Fence::Owner { epoch } => Some(number(epoch)),
+                Fence::Anyone => None,
+            };
+            self.heads.push((
+                key(prepared.session),
+                number(head.seq),
+                hash,
+                status,
+                at,
+                number(expected),
+                expected_hash.as_bytes().to_vec(),
+                epoch,
+            ));
         }
         for entry in &prepared.entries {
             let hash = entry.hash.as_bytes().to_vec();
@@ -184,8 +214,13 @@ impl Batch {
             self.add_call(prepared.session, at, change);
         }
         if prepared.wakes() {
-            self.wakes.push((key(prepared.session), number(head.seq)));
+            let (hold, now) = match prepared.followed_by {
+                FollowedBy::Anyone => (0, None),
+                FollowedBy::Appender { now, hold } => (number(hold.0), given(now)),
+            };
+            self.wakes.push((key(prepared.session), number(head.seq), hold, now));
         }
+        self.hints |= prepared.hints();
     }
 
     fn add_call(&mut self, session: SessionId, at: i64, change: &CallChange) {
@@ -225,8 +260,25 @@ impl Batch {
         }
     }
 
-    pub(super) fn wakes_anyone(&self) -> bool {
-        !self.wakes.session.is_empty()
+    /// Whether anyone is to be told that there is something to look at.
+    pub(super) const fn hints(&self) -> bool {
+        self.hints
+    }
+
+    /// Sends everything as a transaction of its own. It fails with [`is_beaten`] when not all of
+    /// the appends may go through.
+    ///
+    /// [`is_beaten`]: Self::is_beaten
+    pub(super) async fn transact(
+        &self,
+        connected: &Connected,
+    ) -> Result<(), tokio_postgres::Error> {
+        tokio::try_join!(biased; connected.run("BEGIN"), self.commit(connected)).map(|_| ())
+    }
+
+    /// Whether a head was not where it was expected, or in another epoch.
+    pub(super) fn is_beaten(error: &tokio_postgres::Error) -> bool {
+        error.code() == Some(&SqlState::DIVISION_BY_ZERO)
     }
 
     /// Sends everything at once, the commit included: the server works through it in order, and

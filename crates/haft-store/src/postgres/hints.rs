@@ -9,14 +9,19 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::AsyncMessage;
 
-use super::link::Link;
+use super::address::Address;
+use super::link::{Link, trouble};
+use crate::error::{Error, ErrorKind};
 
 /// How many commits share one notification.
 const GATHER: Duration = Duration::from_millis(10);
 
 const RECONNECT: Duration = Duration::from_secs(1);
+
+/// A listener says nothing by itself, so that a dead connection looks like a quiet one.
+const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// The channel is the schema's, so that two installations in one database leave each other alone.
 const CHANNEL: &str = "SELECT quote_ident('haft_' || current_schema())";
@@ -29,11 +34,11 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    pub(super) fn start(config: &Config) -> Self {
+    pub(super) fn start(address: &Address) -> Self {
         let local = watch::Sender::new(0);
         let told = Arc::new(Notify::new());
-        let teller = tokio::spawn(tell(Link::new(config), Arc::clone(&told)));
-        let listener = tokio::spawn(listen(config.clone(), local.clone()));
+        let teller = tokio::spawn(tell(Link::new(address), Arc::clone(&told)));
+        let listener = tokio::spawn(listen(address.clone(), local.clone()));
         let tasks = [teller.abort_handle(), listener.abort_handle()];
         Self { local, told, tasks }
     }
@@ -77,39 +82,45 @@ async fn tell(link: Link, told: Arc<Notify>) {
     }
 }
 
-async fn listen(config: Config, local: watch::Sender<u64>) {
+async fn listen(address: Address, local: watch::Sender<u64>) {
     loop {
         // Without a listener the poll alone finds everything, so that trouble is only waited out.
-        drop(listen_once(&config, &local).await);
+        drop(listen_once(&address, &local).await);
         tokio::time::sleep(RECONNECT).await;
     }
 }
 
-async fn listen_once(
-    config: &Config,
-    local: &watch::Sender<u64>,
-) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+async fn listen_once(address: &Address, local: &watch::Sender<u64>) -> Result<(), Error> {
+    let (client, mut connection) = address.connect().await?;
     let messages = async {
         while let Some(message) =
             std::future::poll_fn(|context| connection.poll_message(context)).await
         {
-            if let AsyncMessage::Notification(_) = message? {
+            if let AsyncMessage::Notification(_) = message.map_err(|error| trouble(&error))? {
                 local.send_modify(|count| *count += 1);
             }
         }
         Ok(())
     };
     let subscribe = async {
-        let row = client.query_one(CHANNEL, &[]).await?;
-        let channel: String = row.get(0);
-        client.batch_execute(&format!("LISTEN {channel}")).await?;
+        subscribe(&client).await.map_err(|error| trouble(&error))?;
         // What came between the last connection and this one was not heard.
         local.send_modify(|count| *count += 1);
-        std::future::pending::<Result<(), tokio_postgres::Error>>().await
+        loop {
+            tokio::time::sleep(ASK_EVERY).await;
+            let asked = tokio::time::timeout(address.answer_max(), client.batch_execute(""));
+            let silent = || Error::new(ErrorKind::Gone, "PostgreSQL: it does not answer any more");
+            asked.await.map_err(|_| silent())?.map_err(|error| trouble(&error))?;
+        }
     };
     tokio::select! {
         ended = messages => ended,
         failed = subscribe => failed,
     }
+}
+
+async fn subscribe(client: &tokio_postgres::Client) -> Result<(), tokio_postgres::Error> {
+    let row = client.query_one(CHANNEL, &[]).await?;
+    let channel: String = row.get(0);
+    client.batch_execute(&format!("LISTEN {channel}")).await
 }

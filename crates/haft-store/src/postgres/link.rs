@@ -1,63 +1,62 @@
 //! A connection that comes back: when the database went away, the next statement connects again.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Row, Statement};
 
+use super::address::Address;
 use crate::error::{Error, ErrorKind};
 
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Settings that every connection has.
-pub(super) fn config(url: &str) -> Result<Config, Error> {
-    let invalid = |error: tokio_postgres::Error| {
-        let context = format!("the address of the database: {}", described(&error));
-        Error::new(ErrorKind::Invalid, context)
-    };
-    let mut config: Config = url.parse().map_err(invalid)?;
-    // A node that is frozen inside a transaction holds rows that the others need, and whoever waits
-    // for them holds up everything behind it on its connection: both are ended by the server.
-    let given = config.get_options().unwrap_or_default();
-    let limits = format!(
-        "{given} -cidle_in_transaction_session_timeout=5s -clock_timeout=2s \
-         -ctcp_keepalives_idle=10 -ctcp_keepalives_interval=5 -ctcp_keepalives_count=2"
-    );
-    config.options(limits.trim_start());
-    config.application_name("haft");
-    config.connect_timeout(Duration::from_secs(5));
-    config.keepalives_idle(Duration::from_secs(10));
-    config.tcp_user_timeout(Duration::from_secs(20));
-    Ok(config)
-}
-
 /// Where to connect, and the connection if there is one.
 #[derive(Debug)]
 pub(super) struct Link {
-    config: Config,
-    current: tokio::sync::Mutex<Option<Arc<Connected>>>,
+    address: Address,
+    current: tokio::sync::Mutex<Current>,
+}
+
+#[derive(Debug, Default)]
+struct Current {
+    connected: Option<Arc<Connected>>,
+    /// When the last try to connect failed, and why.
+    failed: Option<(Instant, Error)>,
 }
 
 impl Link {
-    pub(super) fn new(config: &Config) -> Self {
-        Self { config: config.clone(), current: tokio::sync::Mutex::new(None) }
+    pub(super) fn new(address: &Address) -> Self {
+        Self { address: address.clone(), current: tokio::sync::Mutex::default() }
     }
 
     /// Returns a connection that is alive as far as anyone knows.
     pub(super) async fn connected(&self) -> Result<Arc<Connected>, Error> {
+        let arrived = Instant::now();
         let mut current = self.current.lock().await;
-        if let Some(connected) = current.as_ref().filter(|connected| !connected.is_closed()) {
+        if let Some(connected) = current.connected.as_ref().filter(|it| !it.is_closed()) {
             return Ok(Arc::clone(connected));
         }
-        let (client, connection) = self.config.connect(NoTls).await.map_err(|e| trouble(&e))?;
-        // Ends with the client; what went wrong reaches whoever waits for an answer.
-        drop(tokio::spawn(async move { drop(connection.await) }));
-        let connected = Arc::new(Connected { client, statements: Mutex::default() });
-        *current = Some(Arc::clone(&connected));
-        Ok(connected)
+        // All who waited for a try share its failure: one after the other they would wait for long.
+        if let Some((_, error)) = current.failed.as_ref().filter(|(at, _)| *at >= arrived) {
+            return Err(error.clone());
+        }
+        match Connected::connect(&self.address).await {
+            Ok(connected) => {
+                let connected = Arc::new(connected);
+                current.connected = Some(Arc::clone(&connected));
+                Ok(connected)
+            }
+            Err(error) => {
+                current.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
     }
 
     /// Runs a statement that may be repeated, and repeats it once when the connection turns out
@@ -81,8 +80,8 @@ impl Link {
     pub(super) async fn fresh(&self, lost: &Arc<Connected>) -> Result<Arc<Connected>, Error> {
         {
             let mut current = self.current.lock().await;
-            if current.as_ref().is_some_and(|connected| Arc::ptr_eq(connected, lost)) {
-                *current = None;
+            if current.connected.as_ref().is_some_and(|connected| Arc::ptr_eq(connected, lost)) {
+                current.connected = None;
             }
         }
         self.connected().await
@@ -93,29 +92,40 @@ impl Link {
 #[derive(Debug)]
 pub(super) struct Connected {
     client: Client,
+    /// What reads and writes the socket.
+    wire: AbortHandle,
+    answer_max: Duration,
     statements: Mutex<HashMap<&'static str, Statement>>,
 }
 
 type Answer<T> = Result<T, tokio_postgres::Error>;
 
 impl Connected {
+    async fn connect(address: &Address) -> Result<Self, Error> {
+        let (client, connection) = address.connect().await?;
+        // Ends with the client; what went wrong reaches whoever waits for an answer.
+        let wire = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        let answer_max = address.answer_max();
+        Ok(Self { client, wire, answer_max, statements: Mutex::default() })
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
     pub(super) async fn query(&self, sql: &'static str, values: Values<'_>) -> Answer<Vec<Row>> {
         let statement = self.prepared(sql).await?;
-        self.client.query(&statement, values).await
+        self.in_time(self.client.query(&statement, values)).await
     }
 
     pub(super) async fn execute(&self, sql: &'static str, values: Values<'_>) -> Answer<u64> {
         let statement = self.prepared(sql).await?;
-        self.client.execute(&statement, values).await
+        self.in_time(self.client.execute(&statement, values)).await
     }
 
     /// Runs statements without values or results, such as `BEGIN`.
     pub(super) async fn run(&self, sql: &str) -> Answer<()> {
-        self.client.batch_execute(sql).await
+        self.in_time(self.client.batch_execute(sql)).await
     }
 
     /// Prepares a statement ahead of its use, so that using it sends it at once and in order.
@@ -124,9 +134,22 @@ impl Connected {
         if let Some(statement) = known {
             return Ok(statement);
         }
-        let statement = self.client.prepare(sql).await?;
+        let statement = self.in_time(self.client.prepare(sql)).await?;
         self.statements().insert(sql, statement.clone());
         Ok(statement)
+    }
+
+    /// Hangs up when an answer does not come: whoever waits on this connection is then told that
+    /// it is closed, as if the other side had.
+    async fn in_time<T>(&self, answer: impl Future<Output = Answer<T>>) -> Answer<T> {
+        let mut answer = pin!(answer);
+        match tokio::time::timeout(self.answer_max, &mut answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.wire.abort();
+                answer.await
+            }
+        }
     }
 
     fn statements(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
@@ -165,16 +188,28 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Error {
         Some(code) if *code == SqlState::DUPLICATE_TABLE => ErrorKind::WrongFile,
         Some(code) if *code == SqlState::DATA_CORRUPTED => ErrorKind::Corrupt,
         Some(code) if *code == SqlState::IO_ERROR => ErrorKind::Stopped,
+        // A wrong name or password ends the connection too, and stays wrong.
+        Some(code) if matches!(&code.code()[..2], "28" | "3D") => ErrorKind::Invalid,
         Some(_) if is_lost(error) || is_passing(error) => ErrorKind::Gone,
         Some(code) => match &code.code()[..2] {
-            "22" | "23" | "28" | "3D" => ErrorKind::Invalid,
+            "22" | "23" => ErrorKind::Invalid,
             "53" => ErrorKind::Gone,
             _ => ErrorKind::Internal,
         },
+        None if is_refused_handshake(error) => ErrorKind::Invalid,
         None if is_lost(error) || is_connecting(error) => ErrorKind::Gone,
         None => ErrorKind::Internal,
     };
     Error::new(kind, format!("PostgreSQL: {}", described(error)))
+}
+
+/// Whether the two do not agree on TLS, or the certificate is not to be trusted: it will not get
+/// better by itself.
+fn is_refused_handshake(error: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let io = source.and_then(<dyn std::error::Error>::downcast_ref::<std::io::Error>);
+    error.to_string().starts_with("error performing TLS handshake")
+        && io.is_none_or(|io| io.kind() == std::io::ErrorKind::InvalidData)
 }
 
 fn is_connecting(error: &tokio_postgres::Error) -> bool {
@@ -182,7 +217,7 @@ fn is_connecting(error: &tokio_postgres::Error) -> bool {
 }
 
 /// The driver's own words leave out the server's.
-fn described(error: &tokio_postgres::Error) -> String {
+pub(super) fn described(error: &tokio_postgres::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

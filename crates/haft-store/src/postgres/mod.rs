@@ -4,6 +4,7 @@
 //! statements at a time, for none of them needs a transaction of its own. What is true is settled
 //! in the database alone: no node keeps anything that another could have changed.
 
+mod address;
 mod batch;
 mod content;
 mod hints;
@@ -11,16 +12,19 @@ mod link;
 mod schema;
 mod sessions;
 mod text;
+mod tls;
 mod work;
 mod writer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use haft_core::journal::Head;
 use tokio::sync::watch;
 use tokio_postgres::Row;
 
+use self::address::Address;
 use self::hints::Hints;
 use self::link::{Link, Values};
 use self::writer::Writer;
@@ -33,6 +37,9 @@ const N_WRITERS: usize = 2;
 
 /// Statements of several callers share a connection, so that a few carry many.
 const N_LINKS: usize = 4;
+
+/// A heartbeat that takes longer is sent again: the lease of the node runs out meanwhile.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(4);
 
 /// Milliseconds since 1970 by the database's clock, unless `$1` gives a moment.
 macro_rules! with_clock {
@@ -61,14 +68,15 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
-        let config = link::config(url)?;
-        let first = Link::new(&config);
-        schema::migrate(&*first.connected().await?).await?;
-        let hints = Hints::start(&config);
-        let writers = (0..N_WRITERS).map(|_| Writer::start(&config, hints.sender())).collect();
-        let links = (1..N_LINKS).map(|_| Link::new(&config)).chain([first]).collect();
-        let exclusive = Arc::new(tokio::sync::Mutex::new(Link::new(&config)));
-        let (turn, heart) = (AtomicUsize::new(0), Link::new(&config));
+        let address = Address::parse(url)?;
+        let migrating = Link::new(&address.for_migrations());
+        schema::migrate(&*migrating.connected().await?).await?;
+        let hints = Hints::start(&address);
+        let writers = (0..N_WRITERS).map(|_| Writer::start(&address, hints.sender())).collect();
+        let links = (0..N_LINKS).map(|_| Link::new(&address)).collect();
+        let exclusive = Arc::new(tokio::sync::Mutex::new(Link::new(&address)));
+        let heart = Link::new(&address.answering_within(HEARTBEAT_MAX));
+        let turn = AtomicUsize::new(0);
         Ok(Self { writers, links, turn, heart, exclusive, hints })
     }
 

@@ -15,7 +15,7 @@ use crate::session::{
     AcquireError, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter, StoredCall,
 };
 use crate::store::Whole;
-use crate::work::Moment;
+use crate::work::{Moment, Wake};
 
 impl Postgres {
     /// Row and snapshot first, then the entries: whatever was appended between the two belongs to
@@ -135,10 +135,12 @@ impl Postgres {
         }
     }
 
-    pub(crate) async fn release(&self, lease: Lease) -> Result<(), Error> {
-        let sql = "UPDATE sessions SET owner = NULL WHERE id = $1 AND owner = $2 AND epoch = $3";
+    pub(crate) async fn release(&self, lease: Lease, wake: Option<Wake>) -> Result<(), Error> {
+        let sql = "WITH finished AS (DELETE FROM wakes WHERE session = $1 AND seq <= $4)
+                   UPDATE sessions SET owner = NULL WHERE id = $1 AND owner = $2 AND epoch = $3";
         let session = id(lease.session.bits());
-        self.query(sql, &[&session, &lease.node.as_str(), &number(lease.epoch)]).await?;
+        let finished = wake.map(|wake| number(wake.seq));
+        self.query(sql, &[&session, &lease.node.as_str(), &number(lease.epoch), &finished]).await?;
         Ok(())
     }
 

@@ -53,7 +53,7 @@ impl Postgres {
                    FROM waits JOIN calls ON calls.session = waits.session AND calls.call = waits.call
                    WHERE ($1::text IS NULL OR waits.tenant = $1)
                      AND ($2::bytea IS NULL OR waits.session = $2)
-                     AND ($3::text IS NULL OR kind = $3)
+                     AND (kind = $3 OR ($3::text IS NULL AND kind <> 'child'))
                      AND ($4::bigint IS NULL
                        OR (expires_at, waits.session, waits.call) > ($4, $5::bytea, $6::bytea))
                    ORDER BY expires_at, waits.session, waits.call LIMIT $7";

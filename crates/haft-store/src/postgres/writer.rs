@@ -1,9 +1,11 @@
 //! The writers: each a task with a connection of its own, and transactions that are shared.
 //!
-//! Whatever has queued up while a transaction was under way goes into the next one. A batch locks
-//! its sessions' rows in the order of their ids (so that two nodes cannot wait for each other in a
-//! circle), reads heads and epochs under those locks, and sends the accepted ones' changes along
-//! with the commit: two exchanges with the server, however many sessions take part.
+//! Whatever has queued up while a transaction was under way goes into the next one. As a rule all
+//! of a batch may go through: then it is one exchange with the server, from the beginning to the
+//! commit, in which a head that has moved makes everything fail. Only then are the rows locked, in
+//! the order of their ids (so that two nodes cannot wait for each other in a circle), heads and
+//! epochs read under those locks, and the changes of those that may go through sent along with the
+//! commit.
 //!
 //! A connection that is lost during the commit leaves open whether it happened. Then the sessions
 //! are locked again, which waits for whatever the lost connection left running, and the log itself
@@ -16,8 +18,10 @@ use std::time::Duration;
 use haft_core::SessionId;
 use haft_core::journal::Head;
 use tokio::sync::{mpsc, oneshot};
-use tokio_postgres::{Config, Row};
+use tokio::time::Instant;
+use tokio_postgres::Row;
 
+use super::address::Address;
 use super::batch::{Batch, id};
 use super::hints::Teller;
 use super::link::{Connected, Link, Values, is_lost, trouble};
@@ -34,7 +38,7 @@ const BATCH_LEN_MAX: usize = 64;
 
 /// How long the outcome of a lost commit is asked for before its callers are told that it is not
 /// known.
-const ASK_TIMES: u32 = 20;
+const ASK_FOR: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 const CREATE: &str = "
@@ -75,9 +79,9 @@ impl std::fmt::Debug for Job {
 }
 
 impl Writer {
-    pub(super) fn start(config: &Config, hints: Teller) -> Self {
+    pub(super) fn start(address: &Address, hints: Teller) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
-        let transactions = Transactions { link: Link::new(&planned(config)), hints };
+        let transactions = Transactions { link: Link::new(&address.with_options(PLANS)), hints };
         // Ends when the last handle is gone and the queue is empty.
         drop(tokio::spawn(transactions.run(queue)));
         Self { jobs }
@@ -93,16 +97,8 @@ impl Writer {
 
 /// A batch always finds its few rows by their keys. Left to itself the planner reads whole tables
 /// that it has no statistics of yet, and plans every statement of every batch anew.
-fn planned(config: &Config) -> Config {
-    let given = config.get_options().unwrap_or_default();
-    let options = format!(
-        "{given} -cplan_cache_mode=force_generic_plan -cenable_seqscan=off \
-         -cenable_hashjoin=off -cenable_mergejoin=off"
-    );
-    let mut config = config.clone();
-    config.options(options.trim_start());
-    config
-}
+const PLANS: &str = "-cplan_cache_mode=force_generic_plan -cenable_seqscan=off \
+     -cenable_hashjoin=off -cenable_mergejoin=off";
 
 /// Why a transaction did not go through.
 enum Failed {
@@ -162,9 +158,47 @@ impl Transactions {
         }
     }
 
-    /// One transaction: lock, judge, change, commit.
     async fn transact(&self, batch: &[Job]) -> Result<Vec<Verdict>, Failed> {
         let connected = self.connected().await.map_err(Failed::NotReached)?;
+        // A session that is to be created has no head yet that could be expected.
+        let all_exist = batch.iter().all(|job| job.prepared.opening.is_none());
+        match all_exist && self.transact_at_once(&connected, batch).await? {
+            true => Ok(batch.iter().map(|job| Ok(job.prepared.head)).collect()),
+            false => self.transact_one_by_one(&connected, batch).await,
+        }
+    }
+
+    /// Appends all of them, or none; returns whether it could.
+    async fn transact_at_once(&self, connected: &Connected, batch: &[Job]) -> Result<bool, Failed> {
+        let mut in_order: Vec<_> = batch.iter().map(|job| &job.prepared).collect();
+        in_order.sort_unstable_by_key(|prepared| prepared.session);
+        let mut changes = Batch::default();
+        in_order.into_iter().for_each(|prepared| changes.add(prepared));
+        match changes.transact(connected).await {
+            Ok(()) => {
+                if changes.hints() {
+                    self.hints.tell();
+                }
+                Ok(true)
+            }
+            Err(error) if is_lost(&error) => Err(Failed::Unknown),
+            Err(error) => {
+                // The commit has ended it already, unless something before could not be sent.
+                drop(connected.run("ROLLBACK").await);
+                if Batch::is_beaten(&error) {
+                    return Ok(false);
+                }
+                Err(Failed::Refused(trouble(&error)))
+            }
+        }
+    }
+
+    /// One transaction: lock, judge, change, commit.
+    async fn transact_one_by_one(
+        &self,
+        connected: &Connected,
+        batch: &[Job],
+    ) -> Result<Vec<Verdict>, Failed> {
         // Nothing has been committed before the commit was sent, whatever became of the rest.
         let not_committed = |error: tokio_postgres::Error| {
             if is_lost(&error) {
@@ -172,7 +206,7 @@ impl Transactions {
             }
             Failed::Refused(trouble(&error))
         };
-        let locked = lock(&connected, batch).await.map_err(not_committed);
+        let locked = lock(connected, batch).await.map_err(not_committed);
         let locked = locked.and_then(|rows| read_locked(rows).map_err(Failed::Refused));
         let (created, found) = match locked {
             Ok(sessions) => sessions,
@@ -191,7 +225,7 @@ impl Transactions {
             }
             verdicts.push(verdict.map(|()| prepared.head));
         }
-        match changes.commit(&connected).await {
+        match changes.commit(connected).await {
             Ok(()) => {}
             Err(error) if is_lost(&error) => return Err(Failed::Unknown),
             Err(error) => {
@@ -201,7 +235,7 @@ impl Transactions {
                 return Err(Failed::Refused(trouble(&error)));
             }
         }
-        if changes.wakes_anyone() {
+        if changes.hints() {
             self.hints.tell();
         }
         Ok(verdicts)
@@ -220,7 +254,8 @@ impl Transactions {
 
     /// Asks the log what became of a commit whose answer was lost.
     async fn find_out(&self, mut batch: Vec<Job>) {
-        for _ in 0..ASK_TIMES {
+        let until = Instant::now() + ASK_FOR;
+        while Instant::now() < until {
             let Ok(stored) = self.stored(&batch).await else {
                 tokio::time::sleep(ASK_EVERY).await;
                 continue;

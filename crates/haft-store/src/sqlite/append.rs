@@ -4,7 +4,8 @@ use haft_core::journal::Head;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
 use super::journal::NewPiece;
-use crate::append::{AppendError, Found, Opening, Prepared, SNAPSHOT_FORMAT};
+use super::time;
+use crate::append::{AppendError, FollowedBy, Found, Opening, Prepared, SNAPSHOT_FORMAT};
 use crate::error::Error;
 use crate::key::{digest, id_bytes, number, unsigned};
 use crate::rows::{CallChange, RetryChange, SessionStatus, WaitChange, word};
@@ -49,16 +50,26 @@ pub(super) fn append(
         .execute(params![key, number(prepared.head.seq), SNAPSHOT_FORMAT, snapshot])?;
     }
     if prepared.wakes() {
-        wake(connection, key, prepared.head.seq)?;
+        let claimed_until = match prepared.followed_by {
+            FollowedBy::Anyone => 0,
+            FollowedBy::Appender { now, hold } => (time(now) + hold).ms(),
+        };
+        wake(connection, key, prepared.head.seq, claimed_until)?;
     }
     Ok(Ok(prepared.head))
 }
 
 /// Marks a session as one to look at. Whoever holds an earlier wake does not hold this one.
-pub(super) fn wake(connection: &Connection, key: i64, seq: u64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO wakes (session, seq) VALUES (?1, ?2)
-               ON CONFLICT (session) DO UPDATE SET seq = max(seq, excluded.seq), claimed_until = 0";
-    cached(connection, sql)?.execute(params![key, number(seq)]).map(|_| ())
+pub(super) fn wake(
+    connection: &Connection,
+    key: i64,
+    seq: u64,
+    claimed_until: i64,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO wakes (session, seq, claimed_until) VALUES (?1, ?2, ?3)
+               ON CONFLICT (session) DO UPDATE
+               SET seq = max(seq, excluded.seq), claimed_until = excluded.claimed_until";
+    cached(connection, sql)?.execute(params![key, number(seq), claimed_until]).map(|_| ())
 }
 
 fn cached<'a>(connection: &'a Connection, sql: &str) -> rusqlite::Result<CachedStatement<'a>> {

@@ -78,6 +78,9 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
         PRAGMA cache_size = -16384;";
     connection.execute_batch(settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;
+    // The directory is ours alone: whoever holds a wake has been dead for a while.
+    let sql = "UPDATE wakes SET claimed_until = 0 WHERE claimed_until > 0";
+    connection.execute(sql, []).map_err(during)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }

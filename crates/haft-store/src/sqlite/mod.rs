@@ -59,7 +59,7 @@ impl Sqlite {
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
-        let hint = if prepared.wakes() { Hint::Look } else { Hint::Nothing };
+        let hint = if prepared.hints() { Hint::Look } else { Hint::Nothing };
         let piece = NewPiece::of(&prepared);
         let append =
             move |connection: &Connection| append::append(connection, &prepared, piece.as_ref());

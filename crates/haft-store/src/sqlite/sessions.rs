@@ -5,6 +5,7 @@ use haft_core::{CallId, Millis, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::journal::Log;
+use super::work::finish_wake;
 use super::writer::Hint;
 use super::{Fault, Sqlite, time};
 use crate::error::Error;
@@ -16,7 +17,7 @@ use crate::session::{
     AcquireError, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter, StoredCall,
 };
 use crate::store::Whole;
-use crate::work::Moment;
+use crate::work::{Moment, Wake};
 
 impl Sqlite {
     pub(crate) async fn read_session(
@@ -89,9 +90,12 @@ impl Sqlite {
             .await
     }
 
-    pub(crate) async fn release(&self, lease: Lease) -> Result<(), Error> {
+    pub(crate) async fn release(&self, lease: Lease, wake: Option<Wake>) -> Result<(), Error> {
         self.writer
             .write(Hint::Nothing, move |connection| {
+                if let Some(wake) = wake {
+                    finish_wake(connection, wake)?;
+                }
                 let sql = "UPDATE sessions SET owner = NULL
                            WHERE id = ?1 AND owner = ?2 AND epoch = ?3";
                 let session = id_bytes(lease.session.bits());

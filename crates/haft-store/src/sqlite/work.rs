@@ -40,7 +40,7 @@ macro_rules! pending {
                  SELECT after.key FROM calls AS after
                  WHERE after.call = :after_call
                    AND after.session = (SELECT key FROM sessions WHERE id = :after_session)), 0))
-               AND (:kind IS NULL OR kind = :kind) AND ",
+               AND (kind = :kind OR (:kind IS NULL AND kind <> 'child')) AND ",
             $which,
             " ORDER BY expires_at, calls.key LIMIT :limit"
         )
@@ -128,22 +128,23 @@ impl Sqlite {
         let wake = move |connection: &Connection| {
             let log = Log::find(connection, session)?;
             let log = log.ok_or_else(|| Error::unknown_session(session))?;
-            Ok::<_, Fault>(append::wake(connection, log.key, 0)?)
+            Ok::<_, Fault>(append::wake(connection, log.key, 0, 0)?)
         };
         self.writer.write(Hint::Look, move |connection| settled(wake(connection))).await
     }
 
     pub(crate) async fn finish_wake(&self, wake: Wake) -> Result<(), Error> {
         self.writer
-            .write(Hint::Nothing, move |connection| {
-                let sql = "DELETE FROM wakes
-                           WHERE session = (SELECT key FROM sessions WHERE id = ?1) AND seq <= ?2";
-                let values = params![id_bytes(wake.session.bits()), number(wake.seq)];
-                connection.prepare_cached(sql)?.execute(values)?;
-                Ok(Ok(()))
-            })
+            .write(Hint::Nothing, move |connection| Ok(Ok(finish_wake(connection, wake)?)))
             .await
     }
+}
+
+pub(super) fn finish_wake(connection: &Connection, wake: Wake) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM wakes
+               WHERE session = (SELECT key FROM sessions WHERE id = ?1) AND seq <= ?2";
+    let values = params![id_bytes(wake.session.bits()), number(wake.seq)];
+    connection.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
 fn id(row: &Row<'_>, at: usize) -> Result<u128, Fault> {

@@ -12,8 +12,10 @@
 
 use std::path::Path;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
@@ -27,13 +29,23 @@ const QUEUE_LEN: usize = 1_024;
 /// Bounds how long the first of a batch waits for the last.
 const BATCH_LEN_MAX: usize = 256;
 
+/// How long a commit is put off at most for those who shared the last one and are likely to come
+/// again. Without it every other commit would be for the one who was back first.
+const GATHER_MAX: Duration = Duration::from_micros(200);
+
 /// Something to do in a transaction, and someone to tell when it is durable.
 trait Job: Send {
     /// Does the work; an error of the database undoes the batch.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
 
-    /// Answers, once the commit has succeeded or failed. Says whether sessions are to be looked at.
-    fn answer(self: Box<Self>, commit: Result<(), &Error>) -> Hint;
+    /// Says whether sessions are to be looked at, once the commit has succeeded.
+    fn hint(&self) -> Hint;
+
+    /// Where whoever waits for the answer runs.
+    fn runtime(&self) -> Option<&Handle>;
+
+    /// Answers, once the commit has succeeded or failed.
+    fn answer(self: Box<Self>, commit: Result<(), &Error>);
 }
 
 /// Whether a job gives anyone something to look at.
@@ -50,6 +62,7 @@ struct Task<F, T, E> {
     /// the one thread that all wait for does not have to.
     answer: oneshot::Sender<(Result<T, E>, F)>,
     hint: Hint,
+    runtime: Option<Handle>,
 }
 
 impl<F, T, E> Job for Task<F, T, E>
@@ -63,8 +76,19 @@ where
         Ok(())
     }
 
-    fn answer(self: Box<Self>, commit: Result<(), &Error>) -> Hint {
-        let Self { work, verdict, answer, hint } = *self;
+    fn hint(&self) -> Hint {
+        match &self.verdict {
+            Some(Ok(_)) => self.hint,
+            Some(Err(_)) | None => Hint::Nothing,
+        }
+    }
+
+    fn runtime(&self) -> Option<&Handle> {
+        self.runtime.as_ref()
+    }
+
+    fn answer(self: Box<Self>, commit: Result<(), &Error>) {
+        let Self { work, verdict, answer, .. } = *self;
         let verdict = match (commit, verdict) {
             (Ok(()), Some(verdict)) => verdict,
             (Ok(()), None) => {
@@ -72,10 +96,8 @@ where
             }
             (Err(error), _) => Err(error.clone().into()),
         };
-        let hint = if verdict.is_ok() { hint } else { Hint::Nothing };
         // Whoever asked may have gone away; what was stored stays stored.
         drop(answer.send((verdict, work)));
-        hint
     }
 }
 
@@ -122,7 +144,8 @@ impl Writer {
         let gone = || E::from(Error::new(ErrorKind::Stopped, "the writer has stopped"));
         let (answer, verdict) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
-        let task = Task { work, verdict: None, answer, hint };
+        let runtime = Handle::try_current().ok();
+        let task = Task { work, verdict: None, answer, hint, runtime };
         jobs.send(Box::new(task)).await.map_err(|_| gone())?;
         let (verdict, _work) = verdict.await.map_err(|_| gone())?;
         verdict
@@ -140,6 +163,32 @@ impl Drop for Writer {
     }
 }
 
+/// Waits a little until there are so many.
+fn gather(queue: &mut mpsc::Receiver<Box<dyn Job>>, batch: &mut Vec<Box<dyn Job>>, wanted: usize) {
+    let until = Instant::now() + GATHER_MAX;
+    while batch.len() < wanted && Instant::now() < until {
+        match queue.try_recv() {
+            Ok(job) => batch.push(job),
+            // The others need the processor to come here.
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Tells everyone that it is durable. Waking each from here costs about as much as storing what
+/// it wrote; so one thread of the runtime is woken, and has the others in its own queue.
+fn answer_all(batch: Vec<Box<dyn Job>>) {
+    let runtime = batch.first().and_then(|job| job.runtime()).cloned();
+    let Some(runtime) = runtime.filter(|_| batch.len() > 1) else {
+        return batch.into_iter().for_each(|job| job.answer(Ok(())));
+    };
+    let (there, elsewhere): (Vec<_>, Vec<_>) =
+        batch.into_iter().partition(|job| job.runtime().is_some_and(|it| it.id() == runtime.id()));
+    // A runtime that is shutting down drops it, and along with it all who wait there.
+    drop(runtime.spawn(async move { there.into_iter().for_each(|job| job.answer(Ok(()))) }));
+    elsewhere.into_iter().for_each(|job| job.answer(Ok(())));
+}
+
 struct Batches {
     /// Dropped before the connection that it moves the rest with.
     checkpoints: Checkpoints,
@@ -152,23 +201,24 @@ struct Batches {
 impl Batches {
     fn run(mut self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
+        let mut last_len = 0;
         while queue.blocking_recv_many(&mut batch, BATCH_LEN_MAX) > 0 {
+            gather(&mut queue, &mut batch, last_len / 2);
+            last_len = batch.len();
             self.settle(std::mem::take(&mut batch));
         }
     }
 
     fn settle(&mut self, mut batch: Vec<Box<dyn Job>>) {
         if let Some(error) = &self.stopped {
-            batch.into_iter().for_each(|job| {
-                job.answer(Err(error));
-            });
+            batch.into_iter().for_each(|job| job.answer(Err(error)));
             return;
         }
         match self.commit(&mut batch) {
             Ok(()) => {
-                // All of them: each job answers its own caller.
-                let hints = batch.into_iter().map(|job| job.answer(Ok(())));
-                if hints.fold(false, |look, hint| look | (hint == Hint::Look)) {
+                let looks = batch.iter().any(|job| job.hint() == Hint::Look);
+                answer_all(batch);
+                if looks {
                     self.hints.send_modify(|count| *count += 1);
                 }
                 if let Err(error) = self.checkpoints.after_commit(&self.connection) {
@@ -205,9 +255,7 @@ impl Batches {
         if error.kind() == ErrorKind::Stopped {
             self.stop(error);
         }
-        batch.into_iter().for_each(|job| {
-            job.answer(Err(error));
-        });
+        batch.into_iter().for_each(|job| job.answer(Err(error)));
     }
 
     fn stop(&mut self, error: &Error) {

@@ -47,6 +47,7 @@ pub(crate) enum Backing {
 
 /// A schema of its own in the shared cluster.
 pub(crate) struct Schema {
+    name: String,
     url: String,
     _cluster: Option<Arc<Cluster>>,
 }
@@ -55,7 +56,7 @@ impl Schema {
     async fn new() -> Self {
         let (base, cluster) = cluster::shared();
         let name = format!("t{:032x}", crate::driver::fresh());
-        let schema = Self { url: base.clone(), _cluster: cluster };
+        let schema = Self { name: name.clone(), url: base.clone(), _cluster: cluster };
         schema.run(&format!("CREATE SCHEMA {name}")).await;
         let separator = if base.contains('?') { '&' } else { '?' };
         Self { url: format!("{base}{separator}options=-csearch_path%3D{name}"), ..schema }
@@ -63,6 +64,10 @@ impl Schema {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     #[expect(clippy::disallowed_methods, reason = "goes around the store on purpose")]

@@ -7,9 +7,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "starts the database that the tests run on")]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::Write as _;
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -71,12 +72,36 @@ impl Cluster {
 
     /// Starts a cluster for one test, which may stop it and start it again.
     pub(crate) fn private() -> Self {
+        let cluster = Self::unstarted();
+        cluster.start(free_port());
+        cluster
+    }
+
+    fn unstarted() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("haft-test-pg-{}-{count}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let cluster = Self { directory, stop: Stop::Owner };
         cluster.initialise();
+        cluster
+    }
+
+    /// Starts a cluster for one test that takes encrypted connections only.
+    pub(crate) fn encrypted(certificate: &str, key: &str) -> Self {
+        let cluster = Self::unstarted();
+        let owner = std::fs::metadata(&cluster.directory).unwrap();
+        for (name, content) in [("server.crt", certificate), ("server.key", key)] {
+            let path = cluster.directory.join(name);
+            std::fs::write(&path, content).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            chown(&path, Some(owner.uid()), Some(owner.gid())).unwrap();
+        }
+        let settings = cluster.directory.join("postgresql.conf");
+        let mut settings = OpenOptions::new().append(true).open(settings).unwrap();
+        settings.write_all(b"ssl = on\n").unwrap();
+        let rules = "hostssl all all 127.0.0.1/32 trust\nlocal all all trust\n";
+        std::fs::write(cluster.directory.join("pg_hba.conf"), rules).unwrap();
         cluster.start(free_port());
         cluster
     }
@@ -143,6 +168,14 @@ impl Drop for Cluster {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Returns a schema as SQL that makes it and everything in it.
+pub(crate) fn dump(url: &str, schema: &str) -> String {
+    let arguments = ["--inserts", "--no-owner", "--schema", schema, "--dbname", url];
+    let output = run("pg_dump", &arguments);
+    assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Runs one of PostgreSQL's programs, which refuse to run as root.

@@ -14,7 +14,7 @@ use haft_core::{
     Actor, ActorId, Arguments, CallId, CallResult, ErrorClass, Failure, Millis, Output,
     ProviderCallId, ResolutionId, SessionId, Timestamp,
 };
-use haft_store::{Append, AppendError, Fence, NewSession, NodeId, Store, Tenant};
+use haft_store::{Append, AppendError, Fence, FollowedBy, NewSession, NodeId, Store, Tenant};
 use serde_json::json;
 
 pub(crate) const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
@@ -100,7 +100,8 @@ impl Session {
 
     pub(crate) fn append_of(&self, fence: Fence, events: Vec<Event>) -> Append {
         let (session, expected, at) = (self.id, self.head, self.now);
-        Append { session, fence, expected, at, events, snapshot: None }
+        let followed_by = FollowedBy::Anyone;
+        Append { session, fence, expected, at, events, snapshot: None, followed_by }
     }
 
     /// Keeps the state as the point from which loading starts.

@@ -7,6 +7,7 @@ mod backing;
 mod cluster;
 mod content;
 mod driver;
+mod encrypted;
 mod hardening;
 mod journal;
 mod lists;

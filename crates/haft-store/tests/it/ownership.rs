@@ -62,11 +62,11 @@ fn a_session_given_back_is_free_and_a_lease_taken_over_is_not_given_back() {
         }
         let id = Session::create(&store, "acme").await.id;
         let first = store.acquire(id, &a, Moment::At(START)).await.unwrap();
-        store.release(&first).await.unwrap();
+        store.release(&first, None).await.unwrap();
         let second = store.acquire(id, &b, Moment::At(START)).await.unwrap();
         assert_eq!(second.epoch, first.epoch + 1);
 
-        store.release(&first).await.unwrap();
+        store.release(&first, None).await.unwrap();
         let held = store.acquire(id, &a, Moment::At(START)).await;
         assert_eq!(held, Err(AcquireError::Held { owner: b.clone() }));
 
@@ -119,13 +119,13 @@ fn a_session_that_changes_hands_all_the_time_is_never_said_to_be_held_by_who_ask
         let holding = tokio::spawn(async move {
             for _ in 0..300 {
                 if let Ok(lease) = other.acquire(id, &holder, Moment::At(START)).await {
-                    other.release(&lease).await.unwrap();
+                    other.release(&lease, None).await.unwrap();
                 }
             }
         });
         while !holding.is_finished() {
             match store.acquire(id, &b, Moment::At(START)).await {
-                Ok(lease) => store.release(&lease).await.unwrap(),
+                Ok(lease) => store.release(&lease, None).await.unwrap(),
                 Err(refused) => assert_eq!(refused, AcquireError::Held { owner: a.clone() }),
             }
         }

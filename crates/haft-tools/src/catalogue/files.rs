@@ -2,7 +2,7 @@
 
 use haft_core::Millis;
 use haft_core::tool::{
-    DeclaredEffect, Definition, Hook, Idempotency, ProcessUse, Undo, UndoSource,
+    DeclaredEffect, Definition, Hook, Idempotency, ProcessUse, Status, Undo, UndoSource,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ fn read() -> Definition {
             "startLine": number(1, u64::from(u32::MAX), "The first line, from 1; needs `lineCount`."),
             "lineCount": number(1, 1_000_000, "How many lines; not beside `tailLines`."),
             "tailLines": number(1, 100_000, "How many of the last lines; not beside `lineCount`."),
+            "metadataOnly": flag("Whether to tell only kind, size, mode and time, also of a directory."),
         }),
     );
     let mut definition = define("read", &routed, &input);
@@ -56,9 +57,10 @@ fn write() -> Definition {
             "content": text("All that the file shall hold, or what is put at its end."),
             "mode": {
                 "type": "string",
-                "enum": ["replace", "append"],
-                "description": "Whether the content replaces what is there or is put at its end; `replace` unless said.",
+                "enum": ["replace", "append", "directory"],
+                "description": "Whether the content replaces what is there or is put at its end, or a directory is made and `content` is empty; `replace` unless said.",
             },
+            "parents": flag("Whether missing directories above are made too; they are unless said."),
         }),
     );
     let mut definition = define("write", &routed, &input);
@@ -91,12 +93,12 @@ fn edit() -> Definition {
 }
 
 /// What the tools that change a file have in common: a preview to agree to, and a way back.
-fn changing(mut definition: Definition) -> Definition {
+pub(super) fn changing(mut definition: Definition) -> Definition {
     definition.output_schema = Some(sandbox_result());
     definition.hooks = [Hook::Preview].into();
     definition.undo = Some(Undo {
         tool: named("file_restore"),
-        arguments: ["sessionId", "path", "backup", "previousHash", "expectedHash"]
+        arguments: ["sessionId", "callId"]
             .map(|argument| (argument.to_owned(), from_result(argument)))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
@@ -110,24 +112,22 @@ fn from_result(argument: &str) -> UndoSource {
     UndoSource::Result(pointer.unwrap_or_else(|error| unreachable!("a pointer: {error}")))
 }
 
+/// Nobody calls it but the runtime, to take a call back.
 fn file_restore() -> Definition {
     let routed = Routed {
         does: "Puts back what a `write` or `edit` replaced, if nobody changed the file since",
-        use_when: "a change of a file is taken back with the `undo` part of its result",
+        use_when: "the runtime takes that call back; no other call of it is taken",
         not_for: &[("any other change of a file", "edit")],
     };
-    let nullable = |what: &str| json!({ "type": ["string", "null"], "description": what });
     let input = object(
-        &["sessionId", "path", "backup", "previousHash", "expectedHash"],
+        &["sessionId", "callId"],
         json!({
             "sessionId": text("The session that changed the file."),
-            "path": text("The file."),
-            "backup": nullable("The artifact that holds what was there; null if there was no file."),
-            "previousHash": nullable("The SHA-256 of what was there; null if there was no file."),
-            "expectedHash": text("The SHA-256 that the file must have now."),
+            "callId": text("The call that changed it."),
         }),
     );
     let mut definition = define("file_restore", &routed, &input);
+    definition.status = Status::Unlisted;
     definition.facets = changes(Idempotency::Idempotent, WRITES);
     definition.output_schema = Some(sandbox_result());
     definition

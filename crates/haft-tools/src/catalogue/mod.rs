@@ -1,9 +1,12 @@
 //! What the managed tools are, as plain data: the one place from which they are registered,
 //! listed and documented.
 
+mod agent_toolset;
 mod files;
 mod sandbox;
 mod shell;
+
+pub use agent_toolset::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name};
 
 use haft_core::ToolName;
 use haft_core::tool::{
@@ -20,7 +23,8 @@ pub fn catalogue() -> Vec<Definition> {
 
 /// The managed tool of a name.
 pub(crate) fn definition(name: &str) -> Definition {
-    let found = catalogue().into_iter().find(|definition| definition.name.as_str() == name);
+    let mut all = catalogue().into_iter().chain(agent_toolset());
+    let found = all.find(|definition| definition.name.as_str() == name);
     found.unwrap_or_else(|| unreachable!("`{name}` is in the catalogue"))
 }
 

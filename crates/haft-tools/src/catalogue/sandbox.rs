@@ -24,7 +24,7 @@ fn sandbox_describe() -> Definition {
 fn sandbox_execute() -> Definition {
     let routed = Routed {
         does: "Runs one action of the sandbox by its name; it is permitted as the tool of its own is",
-        use_when: "an action such as `stat` or `mkdir` has no tool of its own",
+        use_when: "you know the name of an action and not its tool",
         not_for: &[("reading a file", "read"), ("a shell text", "shell_run")],
     };
     let names: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();

@@ -2,8 +2,8 @@
 
 use haft_core::Millis;
 use haft_core::tool::{
-    Concurrency, DeclaredEffect, Definition, Facets, Gate, Idempotency, InterruptBehavior, Mutates,
-    ProcessUse, Redaction,
+    Concurrency, DeclaredEffect, Definition, Facets, Gate, Hook, Idempotency, InterruptBehavior,
+    Mutates, ProcessUse, Redaction,
 };
 use serde_json::{Map, Value, json};
 
@@ -237,7 +237,7 @@ fn shell_close() -> Definition {
 }
 
 /// A shell text of any kind: asked about each time.
-fn runs_anything(mut definition: Definition) -> Definition {
+pub(super) fn runs_anything(mut definition: Definition) -> Definition {
     definition.gate = Gate::Ask;
     definition.facets = changes(Idempotency::Unsafe, ACTS);
     definition.facets.mutates = Some(Mutates::Irreversible);
@@ -247,6 +247,7 @@ fn runs_anything(mut definition: Definition) -> Definition {
     definition.interrupt = InterruptBehavior::Cancel;
     definition.concurrency = Concurrency::Exclusive;
     definition.output_schema = Some(sandbox_result());
+    definition.hooks = [Hook::Preview].into();
     definition
 }
 

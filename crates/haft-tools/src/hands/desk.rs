@@ -1,10 +1,12 @@
 //! What a session's commands leave behind for the next, and how that outlives the process.
 
-use haft_sandbox::environment::{VariableError, Variables};
+use haft_sandbox::environment::{VariableError, Variables, check_name};
 use haft_sandbox::virtual_path::VirtualPath;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::vault::Reference;
 
 /// How many commands are remembered.
 const COMMANDS_MAX: usize = 50;
@@ -14,6 +16,8 @@ const COMMANDS_MAX: usize = 50;
 pub(crate) struct Desk {
     pub(crate) cwd: VirtualPath,
     pub(crate) variables: Variables,
+    /// Variables whose values are in vaults.
+    pub(crate) references: BTreeMap<String, Reference>,
     commands: VecDeque<CommandRecord>,
     /// The shell that was open when the desk was last kept.
     pub(crate) shell: Option<ShellNote>,
@@ -24,7 +28,8 @@ pub(crate) struct Desk {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unheard {
     pub(crate) cwd: Option<VirtualPath>,
-    pub(crate) variables: BTreeMap<String, Option<String>>,
+    /// Variables, by name.
+    pub(crate) names: BTreeSet<String>,
 }
 
 /// One command, as it is remembered. Nothing secret is in it.
@@ -75,6 +80,8 @@ struct Stored {
     variables: Vec<String>,
     #[serde(default)]
     sealed_values: Option<Vec<u8>>,
+    #[serde(default)]
+    references: BTreeMap<String, String>,
     shell: Option<ShellNote>,
     commands: VecDeque<CommandRecord>,
 }
@@ -84,6 +91,7 @@ impl Desk {
         Self {
             cwd: home,
             variables: Variables::new(),
+            references: BTreeMap::new(),
             commands: VecDeque::new(),
             shell: None,
             unheard: Unheard::default(),
@@ -112,8 +120,11 @@ impl Desk {
             ShellStatus::Closed | ShellStatus::Lost => shell,
         });
         let cwd = VirtualPath::parse(&stored.cwd, home).unwrap_or_else(|_| home.clone());
-        let unheard = Unheard::default();
-        (Self { cwd, variables, commands: stored.commands, shell, unheard }, lost)
+        let references = stored.references.into_iter();
+        let references =
+            references.filter_map(|(name, text)| Some((name, Reference::parse(&text)?))).collect();
+        let (commands, unheard) = (stored.commands, Unheard::default());
+        (Self { cwd, variables, references, commands, shell, unheard }, lost)
     }
 
     /// Writes the desk; `seal` takes the variables' values.
@@ -126,8 +137,9 @@ impl Desk {
         let stored = Stored {
             version: 1,
             cwd: self.cwd.to_string(),
-            variables: self.variable_names(),
+            variables: self.variables.iter().map(|(name, _)| name.to_owned()).collect(),
             sealed_values,
+            references: self.references.iter().map(|(n, r)| (n.clone(), r.to_string())).collect(),
             shell: self.shell.clone(),
             commands: self.commands.clone(),
         };
@@ -143,14 +155,25 @@ impl Desk {
     /// Sets a variable for the next commands, of every kind.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), VariableError> {
         self.variables.set(name, value)?;
-        self.unheard.variables.insert(name.to_owned(), Some(value.to_owned()));
+        self.references.remove(name);
+        self.unheard.names.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Lets a variable stand for an entry of a vault.
+    pub(crate) fn refer(&mut self, name: &str, to: Reference) -> Result<(), VariableError> {
+        check_name(name)?;
+        self.variables.unset(name);
+        self.references.insert(name.to_owned(), to);
+        self.unheard.names.insert(name.to_owned());
         Ok(())
     }
 
     /// Takes a variable away from the next commands, of every kind.
     pub(crate) fn unset(&mut self, name: &str) {
         self.variables.unset(name);
-        self.unheard.variables.insert(name.to_owned(), None);
+        self.references.remove(name);
+        self.unheard.names.insert(name.to_owned());
     }
 
     /// What an open shell must be told before its next command.
@@ -158,25 +181,36 @@ impl Desk {
         std::mem::take(&mut self.unheard)
     }
 
-    /// The shell's directory and exports become the session's, but for what it has not heard of.
-    pub(crate) fn take_over(&mut self, cwd: Option<&VirtualPath>, variables: Option<&Variables>) {
-        if let Some(cwd) = cwd.filter(|_| self.unheard.cwd.is_none()) {
+    /// The shell's directory becomes the session's, unless it has not heard of another.
+    pub(crate) fn take_over_cwd(&mut self, cwd: &VirtualPath) {
+        if self.unheard.cwd.is_none() {
             self.cwd = cwd.clone();
         }
-        let Some(variables) = variables else { return };
-        let mut taken = variables.clone();
-        for (name, value) in &self.unheard.variables {
-            match value {
-                // It was taken when it was set, and fits unless the shell exports too much.
-                Some(value) => drop(taken.set(name, value)),
-                None => drop(taken.unset(name)),
-            }
+    }
+
+    /// The shell's exports become the session's, but for what it has not heard of. `secret` are
+    /// the values of references: a variable that still has its own goes on to refer to it.
+    pub(crate) fn take_over(&mut self, exports: &Variables, secret: &Variables) {
+        let unheard = &self.unheard.names;
+        self.references.retain(|name, _| {
+            unheard.contains(name) || exports.get(name).is_some_and(|v| secret.get(name) == Some(v))
+        });
+        let ours = self.variables.iter().filter(|(name, _)| unheard.contains(*name));
+        let theirs = exports
+            .iter()
+            .filter(|(name, _)| !unheard.contains(*name) && !self.references.contains_key(*name));
+        let mut taken = Variables::new();
+        for (name, value) in ours.chain(theirs) {
+            // Each was taken before, and all fit unless the shell exports too much.
+            drop(taken.set(name, value));
         }
         self.variables = taken;
     }
 
     pub(crate) fn variable_names(&self) -> Vec<String> {
-        self.variables.iter().map(|(name, _)| name.to_owned()).collect()
+        let plain = self.variables.iter().map(|(name, _)| name.to_owned());
+        let names: BTreeSet<String> = plain.chain(self.references.keys().cloned()).collect();
+        names.into_iter().collect()
     }
 
     /// Remembers a command, and forgets the oldest.

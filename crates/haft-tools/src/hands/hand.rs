@@ -1,7 +1,10 @@
 //! The hand of one session.
 
+use haft_core::session::State;
 use haft_core::{Actor, SessionId};
+use haft_runtime::registry::Registry;
 use haft_runtime::{Clock, ToolContext, ToolError, fresh_bits};
+use haft_sandbox::environment::Variables;
 use haft_sandbox::files::Files;
 use haft_sandbox::policy::Policy;
 use haft_sandbox::virtual_path::{PathError, VirtualPath};
@@ -11,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::desk::Desk;
 use super::live::OpenShell;
 use super::masking::Secrets;
-use super::{HandsSettings, Workspace, mirror};
+use super::mirror::{self, Contract};
+use super::vault::Vaults;
+use super::{HandsSettings, Workspace};
 
 /// Where desks are stored.
 const SPACE: &str = "shell-desk";
@@ -23,11 +28,41 @@ pub(crate) struct Hand {
     workspace: Workspace,
     settings: HandsSettings,
     files: Files,
+    vaults: Vaults,
     desk: Mutex<Desk>,
     shell: Mutex<Option<Arc<OpenShell>>>,
     recalled: tokio::sync::Mutex<Recalled>,
     /// What the model is told once, after the process was another.
     notice: Mutex<Option<String>>,
+    /// Which contract the workspace shows.
+    mirrored: Mutex<Option<Contract>>,
+}
+
+/// Why a file tool may not change something there.
+#[derive(Debug)]
+pub(crate) enum ChangeRefused {
+    Path(PathError),
+    /// It is what the runtime shows of itself.
+    Mirror {
+        path: VirtualPath,
+    },
+}
+
+impl From<PathError> for ChangeRefused {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}
+
+impl std::fmt::Display for ChangeRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Path(error) => error.fmt(f),
+            Self::Mirror { path } => {
+                write!(f, "{path} is written by the runtime and read by nobody but you")
+            }
+        }
+    }
 }
 
 /// Whether the desk of an earlier process was looked for.
@@ -42,12 +77,14 @@ impl Hand {
         Self {
             session,
             files: Files::new(workspace.mounts.clone()),
+            vaults: Vaults::open(&workspace.vaults),
             desk: Mutex::new(Desk::new(workspace.home.clone())),
             workspace,
             settings,
             shell: Mutex::new(None),
             recalled: tokio::sync::Mutex::new(Recalled::NotYet),
             notice: Mutex::new(None),
+            mirrored: Mutex::new(None),
         }
     }
 
@@ -99,9 +136,43 @@ impl Hand {
         VirtualPath::parse(text, &self.cwd())
     }
 
+    /// Where a file tool may make a change: not among what the runtime shows there itself.
+    pub(crate) fn path_to_change(&self, text: &str) -> Result<VirtualPath, ChangeRefused> {
+        let path = self.path(text)?;
+        if path.starts_with(&mirror::directory(self)) {
+            return Err(ChangeRefused::Mirror { path });
+        }
+        Ok(path)
+    }
+
+    /// The variables of the next command, with the values of those that refer to vaults.
+    pub(crate) fn variables(&self) -> Result<Variables, ToolError> {
+        let (mut variables, references) = {
+            let desk = self.desk();
+            (desk.variables.clone(), desk.references.clone())
+        };
+        let secret = self.vaults.resolved(&references).map_err(ToolError::new)?;
+        for (name, value) in secret.iter() {
+            variables.set(name, value).map_err(|error| ToolError::new(error.to_string()))?;
+        }
+        Ok(variables)
+    }
+
+    /// The values of variables that refer to vaults, as far as they can be had.
+    pub(crate) fn vaulted(&self) -> Variables {
+        let references = self.desk().references.clone();
+        self.vaults.resolved(&references).unwrap_or_default()
+    }
+
+    pub(crate) fn vaults(&self) -> &Vaults {
+        &self.vaults
+    }
+
     /// What must not be recorded of this session's commands.
     pub(crate) fn secrets(&self) -> Secrets {
-        Secrets::of(&self.desk().variables)
+        let vaulted = self.vaulted();
+        let vaulted = vaulted.iter().map(|(_, value)| value.as_bytes().to_vec());
+        Secrets::of(&self.desk().variables).and(Secrets::these(vaulted))
     }
 
     /// The mount point that holds a path, for answers.
@@ -127,6 +198,25 @@ impl Hand {
         }
         *recalled = Recalled::Done;
         Ok(())
+    }
+
+    /// Shows the session's tools and their permissions in its workspace, if they changed.
+    pub(super) async fn mirror_contract(
+        self: &Arc<Self>,
+        registry: &Registry,
+        context: &ToolContext,
+    ) -> Result<(), ToolError> {
+        let Some(store) = context.store() else { return Ok(()) };
+        let Some(loaded) = store.load(self.session).await? else { return Ok(()) };
+        let State::Open(open) = loaded.state else { return Ok(()) };
+        let contract = Contract::of(registry, &open.config);
+        if locked(&self.mirrored).replace(contract.clone()) == Some(contract.clone()) {
+            return Ok(());
+        }
+        let (hand, registry) = (Arc::clone(self), registry.clone());
+        let written = move || mirror::write_contract(&hand, &contract, &registry);
+        let written = tokio::task::spawn_blocking(written).await;
+        written.map_err(|error| ToolError::internal(error.to_string()))
     }
 
     /// Keeps the desk for the next process, and shows it in the workspace.
@@ -168,7 +258,9 @@ fn notice(desk: &Desk, lost: &[String]) -> Option<String> {
     if !shell && lost.is_empty() {
         return None;
     }
-    let mut said = String::from("The server restarted since the last command.");
+    let mut said = String::from(
+        "The server restarted, or the session was idle for long, since the last command.",
+    );
     if shell {
         said.push_str(" The persistent shell ended with what ran in it; a fresh one starts in the same directory with the same exported variables, without its functions and jobs.");
     }

@@ -1,5 +1,6 @@
 //! The persistent shell of a session, and the command that runs in it.
 
+use super::masking::Secrets;
 use haft_sandbox::process::Said;
 use haft_sandbox::shell::{Executed, Executing, Shell, ShellState};
 use std::fs::File;
@@ -18,11 +19,14 @@ pub(crate) struct OpenShell {
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) command_id: String,
+    pub(crate) tool: &'static str,
     pub(crate) command: String,
     pub(crate) cwd: String,
     pub(crate) started_at: i64,
     pub(crate) executing: Executing,
     pub(crate) spilled: File,
+    /// What it must not be recorded to have said.
+    pub(crate) secrets: Secrets,
 }
 
 /// A command that ended, for whoever records it.
@@ -40,6 +44,7 @@ pub(crate) struct Glance {
     pub(crate) started_at: i64,
     pub(crate) stdout: Said,
     pub(crate) stderr: Said,
+    pub(crate) secrets: Secrets,
 }
 
 impl OpenShell {
@@ -73,6 +78,7 @@ impl OpenShell {
             started_at: live.started_at,
             stdout,
             stderr,
+            secrets: live.secrets.clone(),
         })
     }
 

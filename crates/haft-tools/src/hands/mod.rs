@@ -5,12 +5,17 @@ mod hand;
 mod live;
 mod masking;
 pub(crate) mod mirror;
+mod vault;
 
-pub(crate) use desk::{CommandRecord, ShellNote, ShellStatus, Unheard};
+pub(crate) use desk::{CommandRecord, ShellNote, ShellStatus};
 pub(crate) use hand::{Hand, fresh_id};
-pub(crate) use live::{Live, OpenShell, Settled};
+pub(crate) use live::{Glance, Live, OpenShell, Settled};
+pub(crate) use masking::Secrets;
+pub(crate) use vault::Reference;
+pub use vault::Vault;
 
 use haft_core::SessionId;
+use haft_runtime::registry::Registry;
 use haft_runtime::{ToolContext, ToolError, ToolFuture};
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::Mounts;
@@ -18,7 +23,8 @@ use haft_sandbox::policy::{Network, Policy, Requirement};
 use haft_sandbox::virtual_path::VirtualPath;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// The places a session works in, and what its commands may reach.
@@ -32,12 +38,15 @@ pub struct Workspace {
     pub network: Network,
     /// Whether commands need Landlock.
     pub landlock: Requirement,
+    /// Secrets that commands may use by reference and nobody reads.
+    pub vaults: Vec<Vault>,
 }
 
 impl Workspace {
     /// These roots, no network, every layer of the sandbox required.
     pub fn new(mounts: Mounts, home: VirtualPath) -> Self {
-        Self { mounts, home, network: Network::Off, landlock: Requirement::Required }
+        let (network, landlock) = (Network::Off, Requirement::Required);
+        Self { mounts, home, network, landlock, vaults: Vec::new() }
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -94,6 +103,9 @@ struct Inner {
     settings: HandsSettings,
     find: Box<FindWorkspace>,
     sessions: Mutex<HashMap<SessionId, Held>>,
+    registry: OnceLock<Registry>,
+    /// Ends the watch over idle sessions when it is dropped.
+    _watched: Sender<()>,
 }
 
 struct Held {
@@ -120,7 +132,18 @@ impl Hands {
         F: Future<Output = Result<Workspace, String>> + Send + 'static,
     {
         let find: Box<FindWorkspace> = Box::new(move |session| Box::pin(find(session)));
-        Self(Arc::new(Inner { settings, find, sessions: Mutex::new(HashMap::new()) }))
+        let (_watched, ended) = channel();
+        let every = (settings.idle / 8).clamp(Duration::from_millis(10), Duration::from_secs(60));
+        let (sessions, registry) = (Mutex::new(HashMap::new()), OnceLock::new());
+        let inner = Arc::new(Inner { settings, find, sessions, registry, _watched });
+        watch(Arc::downgrade(&inner), ended, every);
+        Self(inner)
+    }
+
+    /// Shows sessions the tools of this registry.
+    pub(crate) fn show(&self, registry: Registry) {
+        // Hands that are installed twice show the first node's tools.
+        drop(self.0.registry.set(registry));
     }
 
     /// Lets go of what belongs to a session: its shell ends with all that runs in it.
@@ -129,31 +152,18 @@ impl Hands {
         drop(held);
     }
 
-    /// Lets go of the sessions that were idle for too long.
-    pub fn close_idle(&self) {
-        let idle = self.0.settings.idle;
-        let mut sessions = self.sessions();
-        let gone: Vec<Held> = sessions
-            .extract_if(|_, held| held.used.elapsed() > idle)
-            .map(|(_, held)| held)
-            .collect();
-        drop(sessions);
-        if !gone.is_empty() {
-            // Ending a shell waits for its processes, and who calls here must not.
-            std::thread::spawn(move || drop(gone));
-        }
-    }
-
     /// The hand of a call's own session, as the session left it.
     pub(crate) async fn of(context: &ToolContext) -> Result<Arc<Hand>, ToolError> {
         let hand = context.service::<Self>()?.of_session(context.session()).await?;
         hand.recall(context).await?;
+        if let Some(registry) = context.service::<Self>()?.0.registry.get() {
+            hand.mirror_contract(registry, context).await?;
+        }
         Ok(hand)
     }
 
     /// The hand of a session.
     pub(crate) async fn of_session(&self, session: SessionId) -> Result<Arc<Hand>, ToolError> {
-        self.close_idle();
         if let Some(held) = self.sessions().get_mut(&session) {
             held.used = Instant::now();
             return Ok(Arc::clone(&held.hand));
@@ -170,8 +180,35 @@ impl Hands {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
-        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.sessions()
     }
+}
+
+impl Inner {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of the sessions that were idle for too long, and that no call is using.
+    fn close_idle(&self) {
+        let idle = self.settings.idle;
+        let is_idle =
+            |held: &Held| held.used.elapsed() > idle && Arc::strong_count(&held.hand) == 1;
+        let gone: Vec<Held> =
+            self.sessions().extract_if(|_, held| is_idle(held)).map(|(_, held)| held).collect();
+        // Ending a shell waits for its processes: not while the sessions are locked.
+        drop(gone);
+    }
+}
+
+/// Closes what is idle, whether or not anyone calls, for as long as the hands live.
+fn watch(hands: Weak<Inner>, ended: Receiver<()>, every: Duration) {
+    std::thread::spawn(move || {
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every) {
+            let Some(hands) = hands.upgrade() else { return };
+            hands.close_idle();
+        }
+    });
 }
 
 impl fmt::Debug for Hands {

@@ -77,13 +77,12 @@ impl Action {
         Self::ALL.into_iter().find(|action| action.name() == name)
     }
 
-    /// The tool that an action is; `None` for what `sandbox_execute` does itself.
-    pub(crate) const fn tool(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Mkdir | Self::Stat => return None,
+    /// The tool that an action is.
+    pub(crate) const fn tool(self) -> &'static str {
+        match self {
             Self::Inspect => "sandbox_describe",
-            Self::ReadText => "read",
-            Self::WriteText | Self::AppendText => "write",
+            Self::ReadText | Self::Stat => "read",
+            Self::WriteText | Self::AppendText | Self::Mkdir => "write",
             Self::ReplaceText => "edit",
             Self::ListDir | Self::FindEntries | Self::GlobEntries => "glob",
             Self::GrepText => "grep",
@@ -94,26 +93,50 @@ impl Action {
             Self::ExecPersistentShell => "shell_exec",
             Self::WaitPersistentShell => "shell_wait",
             Self::ClosePersistentShell => "shell_close",
-        })
+        }
+    }
+
+    /// What an action means beyond its tool, whatever it is given.
+    fn fixed(self) -> Value {
+        match self {
+            Self::ListDir => json!({ "recursive": false }),
+            Self::ReadText => json!({ "metadataOnly": false }),
+            Self::Stat => json!({ "metadataOnly": true }),
+            Self::WriteText => json!({ "mode": "replace" }),
+            Self::AppendText => json!({ "mode": "append" }),
+            Self::Mkdir => json!({ "mode": "directory", "content": "" }),
+            _ => json!({}),
+        }
+    }
+
+    /// What an action's tool is given unless the caller says otherwise.
+    fn defaults(self) -> Value {
+        match self {
+            Self::ListDir => json!({ "pattern": "*", "limit": 100 }),
+            Self::FindEntries => json!({ "pattern": "**/*" }),
+            _ => json!({}),
+        }
     }
 }
 
-/// The call that a call of `sandbox_execute` only stands for.
+/// The call that a call of `sandbox_execute` stands for.
 pub(crate) fn meant(arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
     let action = Action::named(arguments.get("name")?.as_str()?)?;
-    let tool = ToolName::new(action.tool()?).ok()?;
+    let tool = ToolName::new(action.tool()).ok()?;
     let mut given = match arguments.get("input") {
         Some(Value::Object(given)) => given.clone(),
         _ => Map::new(),
     };
-    let defaults = match action {
-        Action::ListDir => json!({ "pattern": "*", "limit": 100, "recursive": false }),
-        Action::AppendText => json!({ "mode": "append" }),
-        Action::FindEntries => json!({ "pattern": "**/*" }),
-        _ => json!({}),
-    };
-    for (name, value) in defaults.as_object().into_iter().flatten() {
+    if action == Action::Mkdir
+        && let Some(recursive) = given.remove("recursive")
+    {
+        given.insert("parents".to_owned(), recursive);
+    }
+    for (name, value) in action.defaults().as_object().into_iter().flatten() {
         given.entry(name.clone()).or_insert_with(|| value.clone());
     }
+    given.extend(
+        action.fixed().as_object().into_iter().flatten().map(|(n, v)| (n.clone(), v.clone())),
+    );
     Some((tool, given))
 }

@@ -1,17 +1,19 @@
 //! `write` and `edit`: shown before they are agreed to, and kept so that they can be taken back.
 
 use haft_core::session::{Preview, Returned};
-use haft_core::{Digest, SessionId};
+use haft_core::{ArtifactId, CallId, Digest, SessionId};
 use haft_runtime::{ToolArguments, ToolContext, ToolError};
 use haft_sandbox::edit::{Edit, MAX_FILE, Places, unified_diff};
 use haft_sandbox::files::{ContentHash, Expected, FileError, Files, Parents};
 use haft_sandbox::virtual_path::VirtualPath;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::sync::Arc;
 
 use super::Action;
 use super::answer::{apart, done, refused, taken};
+use super::command::unhidden;
+use super::entry;
 use crate::hands::{Hand, Hands};
 
 #[derive(Debug, Deserialize)]
@@ -20,6 +22,7 @@ struct WantedWrite {
     content: String,
     #[serde(default)]
     mode: WriteMode,
+    parents: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -28,6 +31,7 @@ enum WriteMode {
     #[default]
     Replace,
     Append,
+    Directory,
 }
 
 #[derive(Debug, Deserialize)]
@@ -43,8 +47,23 @@ struct WantedEdit {
 /// What is wanted of a file.
 #[derive(Debug)]
 enum Wanted {
-    Write { path: String, content: String, mode: WriteMode },
-    Edit { path: String, edit: Edit },
+    Directory { path: String, parents: Parents },
+    File(WantedChange),
+}
+
+#[derive(Debug)]
+struct WantedChange {
+    path: String,
+    parents: Parents,
+    how: How,
+}
+
+/// How a file's content changes.
+#[derive(Debug)]
+enum How {
+    Replace(String),
+    Append(String),
+    Edit(Edit),
 }
 
 /// A change worked out on what the file holds, not yet made.
@@ -54,6 +73,7 @@ struct Change {
     old: Option<Vec<u8>>,
     new: Vec<u8>,
     replacements: usize,
+    parents: Parents,
     action: Action,
 }
 
@@ -87,11 +107,21 @@ pub(super) async fn preview_edit(
 
 async fn show(wanted: Wanted, context: ToolContext) -> Result<Preview, ToolError> {
     let hand = Hands::of(&context).await?;
-    apart(move || Ok(wanted.worked_out(&hand)?.preview())).await
+    apart(move || match wanted {
+        Wanted::Directory { path, .. } => entry::preview_mkdir(&hand, &path),
+        Wanted::File(wanted) => Ok(wanted.worked_out(&hand)?.preview()),
+    })
+    .await
 }
 
 async fn make(wanted: Wanted, context: ToolContext) -> Result<Returned, ToolError> {
     let hand = Hands::of(&context).await?;
+    let wanted = match wanted {
+        Wanted::Directory { path, parents } => {
+            return apart(move || entry::mkdir(&hand, &path, parents)).await;
+        }
+        Wanted::File(wanted) => wanted,
+    };
     let working = Arc::clone(&hand);
     let change = apart(move || wanted.worked_out(&working)).await?;
     let way_back = WayBack::keep(&change, &context).await?;
@@ -105,35 +135,44 @@ async fn make(wanted: Wanted, context: ToolContext) -> Result<Returned, ToolErro
 
 impl Wanted {
     fn write(arguments: ToolArguments) -> Result<Self, ToolError> {
-        let WantedWrite { path, content, mode } = taken(arguments)?;
-        Ok(Self::Write { path, content, mode })
+        let WantedWrite { path, content, mode, parents } = taken(arguments)?;
+        let parents = if parents.unwrap_or(true) { Parents::Create } else { Parents::MustExist };
+        let how = match mode {
+            WriteMode::Replace => How::Replace(content),
+            WriteMode::Append => How::Append(content),
+            WriteMode::Directory if content.is_empty() => {
+                return Ok(Self::Directory { path, parents });
+            }
+            WriteMode::Directory => {
+                return Err(ToolError::invalid("a directory has no `content`: give an empty one"));
+            }
+        };
+        Ok(Self::File(WantedChange { path, parents, how }))
     }
 
     fn edit(arguments: ToolArguments) -> Result<Self, ToolError> {
         let WantedEdit { path, old_text: old, new_text: new, replace_all } = taken(arguments)?;
         let places = if replace_all { Places::All } else { Places::One };
-        Ok(Self::Edit { path, edit: Edit { old, new, places } })
+        let how = How::Edit(Edit { old, new, places });
+        Ok(Self::File(WantedChange { path, parents: Parents::MustExist, how }))
     }
+}
 
-    fn action(&self) -> Action {
-        match self {
-            Self::Write { mode: WriteMode::Replace, .. } => Action::WriteText,
-            Self::Write { mode: WriteMode::Append, .. } => Action::AppendText,
-            Self::Edit { .. } => Action::ReplaceText,
-        }
-    }
-
+impl WantedChange {
     fn worked_out(self, hand: &Hand) -> Result<Change, ToolError> {
-        let action = self.action();
-        let (Self::Write { path, .. } | Self::Edit { path, .. }) = &self;
-        let path = hand.path(path).map_err(refused(action))?;
+        let action = match &self.how {
+            How::Replace(_) => Action::WriteText,
+            How::Append(_) => Action::AppendText,
+            How::Edit(_) => Action::ReplaceText,
+        };
+        let path = hand.path_to_change(&self.path).map_err(refused(action))?;
         let old = content(hand.files(), &path).map_err(refused(action))?;
-        let (new, replacements) = match self {
-            Self::Write { content, mode: WriteMode::Replace, .. } => (content.into_bytes(), 1),
-            Self::Write { content, mode: WriteMode::Append, .. } => {
+        let (new, replacements) = match self.how {
+            How::Replace(content) => (content.into_bytes(), 1),
+            How::Append(content) => {
                 ([old.as_deref().unwrap_or_default(), content.as_bytes()].concat(), 1)
             }
-            Self::Edit { edit, .. } => {
+            How::Edit(edit) => {
                 let missing = || FileError::NotFound { path: path.clone() };
                 let old = old.as_ref().ok_or_else(missing).map_err(refused(action))?;
                 let edited = edit.apply(old).map_err(refused(action))?;
@@ -144,7 +183,7 @@ impl Wanted {
             let (size, limit) = (new.len() as u64, MAX_FILE);
             return Err(refused(action)(FileError::TooLarge { path, size, limit }));
         }
-        Ok(Change { path, old, new, replacements, action })
+        Ok(Change { path, old, new, replacements, parents: self.parents, action })
     }
 }
 
@@ -157,7 +196,7 @@ impl Change {
         let old = self.old.as_deref().unwrap_or_default();
         Preview {
             fingerprint: Digest::of_parts(&parts),
-            diff: Some(unified_diff(&path, old, &self.new)),
+            diff: Some(unhidden(&unified_diff(&path, old, &self.new))),
             targets: vec![path],
             trouble: None,
         }
@@ -169,10 +208,10 @@ impl Change {
             Some(old) => Expected::Content(ContentHash::of(old)),
             None => Expected::Absent,
         };
-        files.write(&self.path, &self.new, expected, Parents::Create).map(drop)
+        files.write(&self.path, &self.new, expected, self.parents).map(drop)
     }
 
-    fn answer(&self, hand: &Hand, way_back: Option<&Value>) -> Returned {
+    fn answer(&self, hand: &Hand, way_back: Option<&WayBack>) -> Returned {
         let operation = match (self.action, &self.old) {
             (_, None) => "created",
             (Action::ReplaceText, _) => "edited",
@@ -194,12 +233,22 @@ impl Change {
     }
 }
 
-/// What is needed to take a change back.
-struct WayBack;
+/// What is needed to take a change back; it stands in the result of the call that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WayBack {
+    pub(super) session_id: SessionId,
+    pub(super) call_id: CallId,
+    pub(super) path: String,
+    /// The artifact that holds what was there; none if there was no file.
+    pub(super) backup: Option<ArtifactId>,
+    pub(super) previous_hash: Option<String>,
+    pub(super) expected_hash: String,
+}
 
 impl WayBack {
     /// Keeps what a change replaces, before it does. A runtime that keeps nothing has no way back.
-    async fn keep(change: &Change, context: &ToolContext) -> Result<Option<Value>, ToolError> {
+    async fn keep(change: &Change, context: &ToolContext) -> Result<Option<Self>, ToolError> {
         if context.store().is_none() {
             return Ok(None);
         }
@@ -211,14 +260,14 @@ impl WayBack {
             }
             None => None,
         };
-        let session: SessionId = context.session();
-        Ok(Some(json!({
-            "sessionId": session,
-            "path": change.path.to_string(),
-            "backup": backup,
-            "previousHash": change.old.as_deref().map(|old| ContentHash::of(old).to_string()),
-            "expectedHash": ContentHash::of(&change.new).to_string(),
-        })))
+        Ok(Some(Self {
+            session_id: context.session(),
+            call_id: context.call(),
+            path: change.path.to_string(),
+            backup,
+            previous_hash: change.old.as_deref().map(|old| ContentHash::of(old).to_string()),
+            expected_hash: ContentHash::of(&change.new).to_string(),
+        }))
     }
 }
 

@@ -1,12 +1,12 @@
 //! `bash` and `shell_run`: commands of which nothing stays.
 
-use haft_core::ArtifactRef;
-use haft_core::session::Returned;
+use haft_core::session::{Preview, Returned};
+use haft_core::{ArtifactRef, Digest};
 use haft_runtime::{Clock, ToolArguments, ToolContext, ToolError};
 use haft_sandbox::classify::{look, programs};
 use haft_sandbox::policy::{Limits, Policy};
 use haft_sandbox::process::{Command, Exit, Finished, Sandbox};
-use haft_sandbox::virtual_path::VirtualPath;
+use haft_sandbox::virtual_path::{VirtualPath, is_hidden};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::Action;
 use super::answer::{apart, done_with, refused, taken};
 use super::spill;
-use crate::hands::{Classifier, CommandRecord, Hand, Hands, fresh_id};
+use crate::hands::{Classifier, CommandRecord, Hand, Hands, Secrets, fresh_id};
 
 const TIME: Duration = Duration::from_secs(15);
 /// How much of each stream stays in the history.
@@ -119,6 +119,43 @@ pub(super) async fn shell_run(
     run(named, command, policy, hand, context).await
 }
 
+/// Shows a shell text as it is, with nothing in it unseen, and where it would run: agreeing to it
+/// is agreeing to both.
+pub(super) async fn preview_script(
+    arguments: ToolArguments,
+    context: ToolContext,
+) -> Result<Preview, ToolError> {
+    let wanted: WantedScript = taken(arguments)?;
+    let hand = Hands::of(&context).await?;
+    let cwd = wanted.bounds.cwd(&hand, Action::RunShell)?.to_string();
+    Ok(shown_before(&wanted.command, cwd))
+}
+
+pub(super) fn shown_before(command: &str, cwd: String) -> Preview {
+    let parts: [&[u8]; 2] = [command.as_bytes(), cwd.as_bytes()];
+    Preview {
+        fingerprint: Digest::of_parts(&parts),
+        diff: Some(format!("runs in {cwd}:\n{}", unhidden(command))),
+        targets: vec![cwd],
+        trouble: None,
+    }
+}
+
+/// A text in which every character is seen, in the order in which it is read.
+pub(super) fn unhidden(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\n' | '\t' => shown.push(char),
+            '\r' if chars.peek() == Some(&'\n') => shown.push(char),
+            char if is_hidden(char) => shown.extend(char.escape_unicode()),
+            char => shown.push(char),
+        }
+    }
+    shown
+}
+
 /// Runs a command in a sandbox of its own, and ends it with all it started when the call is stopped.
 async fn run(
     named: Named,
@@ -127,7 +164,7 @@ async fn run(
     hand: Arc<Hand>,
     context: ToolContext,
 ) -> Result<Returned, ToolError> {
-    command.variables = hand.desk().variables.clone();
+    command.variables = hand.variables()?;
     let (file, sink) = spill::file_and_sink(&hand)?;
     command.sink = Some(sink);
     let launcher = hand.settings().launcher.clone();
@@ -168,11 +205,12 @@ impl Named {
         context: &ToolContext,
     ) -> Result<Returned, ToolError> {
         let said = [&finished.stdout, &finished.stderr];
-        let kept = spill::keep(file, said, hand, context).await?;
-        let record = self.record(&finished, &kept, hand)?;
+        let typed = self.args.iter().fold(self.command.clone(), |all, arg| all + " " + arg);
+        let secrets = hand.secrets().and(Secrets::typed(&typed));
+        let kept = spill::keep(file, said, &secrets, context).await?;
+        let record = self.record(&finished, &kept, &secrets, context)?;
         hand.desk().remember(record.clone());
         hand.keep_desk(context).await?;
-        let secrets = hand.secrets();
         let (stdout, stderr) =
             (secrets.masked(&finished.stdout.text()), secrets.masked(&finished.stderr.text()));
         let desk = hand.desk();
@@ -203,14 +241,15 @@ impl Named {
         &self,
         finished: &Finished,
         kept: &[ArtifactRef],
-        hand: &Hand,
+        secrets: &Secrets,
+        context: &ToolContext,
     ) -> Result<CommandRecord, ToolError> {
-        let secrets = hand.secrets();
+        let masked = |text: &str| context.masked(&secrets.masked(text));
         Ok(CommandRecord {
             command_id: fresh_id()?,
             tool: self.tool.to_owned(),
-            command: secrets.masked(&self.command),
-            args: self.args.iter().map(|arg| secrets.masked(arg)).collect(),
+            command: masked(&self.command),
+            args: self.args.iter().map(|arg| masked(arg)).collect(),
             cwd: self.cwd.to_string(),
             exit_code: exit_code(finished.exit),
             signal: signal(finished.exit),
@@ -218,8 +257,8 @@ impl Named {
             timed_out: finished.exit == Exit::TimedOut,
             duration_ms: u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX),
             updated_at: Clock::System.now().ms(),
-            stdout_preview: secrets.masked(&preview(&finished.stdout.text())),
-            stderr_preview: secrets.masked(&preview(&finished.stderr.text())),
+            stdout_preview: masked(&preview(&finished.stdout.text())),
+            stderr_preview: masked(&preview(&finished.stderr.text())),
             output_artifacts: kept.iter().map(|artifact| artifact.id.to_string()).collect(),
         })
     }
@@ -227,6 +266,11 @@ impl Named {
 
 /// What the model reads of a command.
 pub(super) fn told(ending: &str, stdout: &str, stderr: &str, kept: &[ArtifactRef]) -> String {
+    format!("{}\n[{ending}]", said(stdout, stderr, kept))
+}
+
+/// What a command said, and where the whole of it is.
+pub(super) fn said(stdout: &str, stderr: &str, kept: &[ArtifactRef]) -> String {
     let mut text = stdout.to_owned();
     if !stderr.is_empty() {
         text.push_str(&format!("\n[stderr]\n{stderr}"));
@@ -234,7 +278,7 @@ pub(super) fn told(ending: &str, stdout: &str, stderr: &str, kept: &[ArtifactRef
     for artifact in kept {
         text.push_str(&format!("\n[whole output: artifact {}]", artifact.id));
     }
-    format!("{text}\n[{ending}]")
+    text
 }
 
 /// The end of a text, for the history.

@@ -34,10 +34,6 @@ impl Managed {
         Self { definition, run, preview: None, meant: |_| None, sessions: Sessions::Any }
     }
 
-    pub(crate) fn name(&self) -> &str {
-        self.definition.name.as_str()
-    }
-
     pub(crate) fn previewed(self, preview: Code<Preview>) -> Self {
         Self { preview: Some(preview), ..self }
     }

@@ -1,9 +1,11 @@
 //! The code of the managed tools.
 
 mod action;
+mod agent_toolset;
 mod answer;
 mod change;
 mod command;
+mod entry;
 mod managed;
 mod read;
 mod restore;
@@ -32,15 +34,15 @@ pub(crate) fn all() -> Vec<Managed> {
         Managed::new("bash", |arguments, context| Box::pin(command::bash(arguments, context))),
         Managed::new("shell_run", |arguments, context| {
             Box::pin(command::shell_run(arguments, context))
-        }),
-        Managed::new("sandbox_describe", |_, context| Box::pin(sandbox::describe(context))),
-        Managed::new("sandbox_execute", |arguments, context| {
-            Box::pin(sandbox::execute(arguments, context))
         })
-        .standing_for(action::meant),
+        .previewed(|arguments, context| Box::pin(command::preview_script(arguments, context))),
+        Managed::new("sandbox_describe", |_, context| Box::pin(sandbox::describe(context))),
+        Managed::new("sandbox_execute", |_, _| Box::pin(sandbox::execute()))
+            .standing_for(action::meant),
     ]
     .into_iter()
     .chain(shells())
+    .chain(agent_toolset::tools())
     .collect()
 }
 
@@ -74,7 +76,8 @@ fn shells() -> [Managed; 12] {
         Managed::new("shell_restart", |arguments, context| {
             Box::pin(shell::restart(arguments, context))
         }),
-        Managed::new("shell_exec", |arguments, context| Box::pin(shell::exec(arguments, context))),
+        Managed::new("shell_exec", |arguments, context| Box::pin(shell::exec(arguments, context)))
+            .previewed(|arguments, context| Box::pin(command::preview_script(arguments, context))),
         Managed::new("shell_close", |_, context| Box::pin(shell::close(context))),
     ]
 }

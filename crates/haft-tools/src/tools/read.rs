@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Action;
 use super::answer::{apart, beginning, done, refused, taken};
+use super::entry;
 use crate::hands::Hands;
 
 const CHARS: usize = 12_000;
@@ -20,6 +21,8 @@ struct Wanted {
     start_line: Option<u64>,
     line_count: Option<u64>,
     tail_lines: Option<u64>,
+    #[serde(default)]
+    metadata_only: bool,
 }
 
 impl Wanted {
@@ -43,6 +46,9 @@ pub(super) async fn read(
     let wanted: Wanted = taken(arguments)?;
     let window = wanted.window()?;
     let hand = Hands::of(&context).await?;
+    if wanted.metadata_only {
+        return apart(move || entry::stat(&hand, &wanted.path)).await;
+    }
     apart(move || {
         let path = hand.path(&wanted.path).map_err(refused(Action::ReadText))?;
         let chars = wanted.max_chars.unwrap_or(CHARS);

@@ -1,73 +1,22 @@
-//! `sandbox_describe`, and what `sandbox_execute` does itself: `stat` and `mkdir`.
+//! `sandbox_describe`; an action of `sandbox_execute` is always the call of another tool.
 
 use haft_core::session::Returned;
-use haft_runtime::{ToolArguments, ToolContext, ToolError};
-use haft_sandbox::files::Parents;
+use haft_runtime::{ToolContext, ToolError};
 use haft_sandbox::layers::LayerReport;
 use haft_sandbox::mounts::Access;
 use haft_sandbox::policy::Network;
 use haft_sandbox::process::Sandbox;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Action;
-use super::answer::{apart, done, plain, refused, taken};
+use super::answer::{apart, plain};
 use super::command::policy_words;
-use super::search::word;
 use crate::catalogue;
 use crate::hands::{Hand, Hands};
 
-#[derive(Debug, Deserialize)]
-struct Wanted {
-    name: String,
-    #[serde(default)]
-    input: Input,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Input {
-    path: Option<String>,
-    recursive: Option<bool>,
-}
-
-pub(super) async fn execute(
-    arguments: ToolArguments,
-    context: ToolContext,
-) -> Result<Returned, ToolError> {
-    let wanted: Wanted = taken(arguments)?;
-    let hand = Hands::of(&context).await?;
-    let missing = || ToolError::invalid("the action needs `input.path`");
-    let path = wanted.input.path.ok_or_else(missing)?;
-    let recursive = wanted.input.recursive.unwrap_or(true);
-    match Action::named(&wanted.name) {
-        Some(Action::Stat) => apart(move || stat(&hand, &path)).await,
-        Some(Action::Mkdir) => apart(move || mkdir(&hand, &path, recursive)).await,
-        _ => Err(ToolError::internal("this action is run as the tool that it stands for")),
-    }
-}
-
-fn stat(hand: &Hand, path: &str) -> Result<Returned, ToolError> {
-    let path = hand.path(path).map_err(refused(Action::Stat))?;
-    let stat = hand.files().stat(&path).map_err(refused(Action::Stat))?;
-    let output = json!({
-        "path": path.to_string(),
-        "mountPath": hand.mount_of(&path),
-        "kind": word(stat.kind),
-        "size": stat.size,
-        "mode": format!("{:o}", stat.mode),
-        "links": stat.links,
-        "modifiedMs": i64::try_from(stat.modified_ns / 1_000_000).unwrap_or_default(),
-    });
-    Ok(done(Action::Stat, format!("{path}: {}, {} bytes", word(stat.kind), stat.size), output))
-}
-
-fn mkdir(hand: &Hand, path: &str, recursive: bool) -> Result<Returned, ToolError> {
-    let path = hand.path(path).map_err(refused(Action::Mkdir))?;
-    let parents = if recursive { Parents::Create } else { Parents::MustExist };
-    hand.files().mkdir(&path, parents).map_err(refused(Action::Mkdir))?;
-    let output = json!({ "path": path.to_string(), "mountPath": hand.mount_of(&path) });
-    Ok(done(Action::Mkdir, format!("made {path}"), output))
+/// Never run: every action stands for the call of a tool, and is that call.
+pub(super) async fn execute() -> Result<Returned, ToolError> {
+    Err(ToolError::internal("an action of the sandbox runs as the tool that it stands for"))
 }
 
 pub(super) async fn describe(context: ToolContext) -> Result<Returned, ToolError> {
@@ -117,7 +66,7 @@ fn resources(hand: &Hand) -> Vec<Value> {
         };
         json!({ "mountPath": root.at.to_string(), "access": access })
     });
-    shown.collect()
+    shown.chain(hand.vaults().shown()).collect()
 }
 
 fn constraints(hand: &Hand) -> Vec<String> {
@@ -135,11 +84,10 @@ fn constraints(hand: &Hand) -> Vec<String> {
 
 /// An action with the tool that it is, and whether that asks.
 fn described(action: Action) -> Value {
-    let tool = action.tool().unwrap_or("sandbox_execute");
-    let definition = catalogue::definition(tool);
+    let definition = catalogue::definition(action.tool());
     json!({
         "name": action.name(),
-        "tool": tool,
+        "tool": action.tool(),
         "asks": definition.gate.asks(),
         "readOnly": definition.resolved_facets().is_read_only() || action == Action::Stat,
     })

@@ -15,12 +15,14 @@ use super::answer::{apart, done, done_with, plain, refused, taken};
 use super::command::{CommandBounds, told};
 use super::shell_state::{busy_plan, common, recovery_plan, settle};
 use super::spill;
-use crate::hands::{Hand, Hands, Live, OpenShell, ShellNote, ShellStatus, Unheard, fresh_id};
+use crate::hands::{
+    Glance, Hand, Hands, Live, OpenShell, Secrets, ShellNote, ShellStatus, fresh_id,
+};
 
 /// How long a command that nobody waits for may run.
 const LIFE: Duration = Duration::from_secs(3600);
 /// How long a stopped command has to end before its shell does.
-const STOP_GRACE: Duration = Duration::from_secs(2);
+pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default, Deserialize)]
 struct WantedShell {
@@ -95,66 +97,107 @@ pub(super) async fn exec(
 ) -> Result<Returned, ToolError> {
     let wanted: WantedScript = taken(arguments)?;
     let hand = Hands::of(&context).await?;
-    settle(&hand, &context).await?;
-    let action = Action::ExecPersistentShell;
-    if wanted.restart {
-        end(&hand).await?;
-    }
-    if hand.shell().is_some_and(|shell| !shell.has_ended() && shell.executing().is_some()) {
-        return Err(busy(&hand));
-    }
-    let notice = hand.take_notice();
     let cwd = match &wanted.bounds.cwd {
-        Some(_) => Some(wanted.bounds.cwd(&hand, action)?),
+        Some(_) => Some(wanted.bounds.cwd(&hand, Action::ExecPersistentShell)?),
         None => None,
     };
-    let shell = ensure(&hand, cwd.clone()).await?;
-    start(&hand, &shell, &wanted, cwd.as_ref())?;
-    if let Some(note) = &mut hand.desk().shell {
-        note.command_count += 1;
-    }
-    hand.keep_desk(&context).await?;
-    wait_or_stop(&shell, wanted.bounds.time(), &context).await?;
-    if context.stop().is_cancelled() {
-        settle(&hand, &context).await?;
-        if shell.executing().is_some() {
-            end(&hand).await?;
-        }
-        return Err(ToolError::cancelled());
-    }
+    let wait = wanted.bounds.time();
+    let shown = wanted.bounds.max_output_chars;
+    let restart = wanted.restart;
+    let typed = Typed {
+        tool: "shell_exec",
+        command: wanted.command,
+        cwd,
+        restart,
+        wait,
+        wall: LIFE,
+        shown,
+    };
+    let (shell, notice) = typed.run(&hand, &context).await?;
     answer(&hand, &shell, notice, &context).await
 }
 
-/// Gives the shell its script; another directory is gone to first, as if it had been typed.
-fn start(
-    hand: &Hand,
-    shell: &OpenShell,
-    wanted: &WantedScript,
-    cwd: Option<&VirtualPath>,
-) -> Result<(), ToolError> {
-    let action = Action::ExecPersistentShell;
-    let (spilled, sink) = spill::file_and_sink(hand)?;
-    let unheard = hand.desk().take_unheard();
-    let text = told_first(&unheard, cwd) + &wanted.command;
-    let keep = spill::shown(wanted.bounds.max_output_chars);
-    let script = Script { text, wall: LIFE, grace: STOP_GRACE, keep, sink: Some(sink) };
-    let executing = shell.shell.exec(script).map_err(refused(action))?;
-    shell.begin(Live {
-        command_id: fresh_id()?,
-        command: hand.secrets().masked(&wanted.command),
-        cwd: cwd.map_or_else(|| hand.cwd().to_string(), VirtualPath::to_string),
-        started_at: Clock::System.now().ms(),
-        executing,
-        spilled,
-    });
-    Ok(())
+/// A text for the persistent shell, and how long it may run and is waited for.
+#[derive(Debug)]
+pub(super) struct Typed {
+    pub(super) tool: &'static str,
+    pub(super) command: String,
+    pub(super) cwd: Option<VirtualPath>,
+    pub(super) restart: bool,
+    pub(super) wait: Duration,
+    pub(super) wall: Duration,
+    pub(super) shown: Option<usize>,
+}
+
+impl Typed {
+    /// Runs the text until it has ended or was waited for long enough. Returns what the model has
+    /// not been told yet about an earlier process, too.
+    pub(super) async fn run(
+        &self,
+        hand: &Arc<Hand>,
+        context: &ToolContext,
+    ) -> Result<(Arc<OpenShell>, Option<String>), ToolError> {
+        settle(hand, context).await?;
+        if self.restart {
+            end(hand).await?;
+        }
+        if hand.shell().is_some_and(|shell| !shell.has_ended() && shell.executing().is_some()) {
+            return Err(busy(hand));
+        }
+        let notice = hand.take_notice();
+        let shell = ensure(hand, self.cwd.clone()).await?;
+        self.start(hand, &shell, context)?;
+        if let Some(note) = &mut hand.desk().shell {
+            note.command_count += 1;
+        }
+        hand.keep_desk(context).await?;
+        wait_or_stop(&shell, self.wait, context).await?;
+        if context.stop().is_cancelled() {
+            settle(hand, context).await?;
+            if shell.executing().is_some() {
+                end(hand).await?;
+            }
+            return Err(ToolError::cancelled());
+        }
+        Ok((shell, notice))
+    }
+
+    /// Gives the shell its script; another directory is gone to first, as if it had been typed.
+    fn start(
+        &self,
+        hand: &Hand,
+        shell: &OpenShell,
+        context: &ToolContext,
+    ) -> Result<(), ToolError> {
+        let (spilled, sink) = spill::file_and_sink(hand)?;
+        let text = told_first(hand, self.cwd.as_ref())? + &self.command;
+        let secrets = hand.secrets().and(Secrets::typed(&self.command));
+        let (wall, keep) = (self.wall, spill::shown(self.shown));
+        let script = Script { text, wall, grace: STOP_GRACE, keep, sink: Some(sink) };
+        let executing = shell.shell.exec(script);
+        let executing = executing.map_err(refused(Action::ExecPersistentShell))?;
+        let cwd = self.cwd.as_ref();
+        shell.begin(Live {
+            command_id: fresh_id()?,
+            tool: self.tool,
+            command: context.masked(&secrets.masked(&self.command)),
+            cwd: cwd.map_or_else(|| hand.cwd().to_string(), VirtualPath::to_string),
+            started_at: Clock::System.now().ms(),
+            executing,
+            spilled,
+            secrets,
+        });
+        Ok(())
+    }
 }
 
 /// What the shell is told before its script: what was set since its last one.
-fn told_first(unheard: &Unheard, cwd: Option<&VirtualPath>) -> String {
+fn told_first(hand: &Hand, cwd: Option<&VirtualPath>) -> Result<String, ToolError> {
+    let variables = hand.variables()?;
+    let unheard = hand.desk().take_unheard();
     let mut told = String::new();
-    for (name, value) in &unheard.variables {
-        match value {
+    for name in &unheard.names {
+        match variables.get(name) {
             Some(value) => told.push_str(&format!("builtin export {name}={}\n", quoted(value))),
             None => told.push_str(&format!("builtin unset -v {name}\n")),
         }
@@ -162,7 +205,7 @@ fn told_first(unheard: &Unheard, cwd: Option<&VirtualPath>) -> String {
     if let Some(cwd) = cwd.or(unheard.cwd.as_ref()) {
         told.push_str(&format!("builtin cd -- {}\n", quoted(&cwd.to_string())));
     }
-    told
+    Ok(told)
 }
 
 fn quoted(text: &str) -> String {
@@ -183,7 +226,9 @@ async fn answer(
         output["notice"] = json!(notice);
         output["busyPlan"] = busy_plan(hand);
         output["commandId"] = json!(glance.as_ref().map(|glance| &glance.command_id));
-        let said = glance.map(|glance| hand.secrets().masked(&glance.stdout.text()));
+        let masked =
+            |glance: Glance| hand.secrets().and(glance.secrets).masked(&glance.stdout.text());
+        let said = glance.map(masked);
         let text = format!("{}\n[still running: wait with `shell_wait`]", said.unwrap_or_default());
         return Ok(done(action, text, output));
     };
@@ -254,17 +299,18 @@ async fn wait_or_stop(
 }
 
 /// The shell that is open, or a fresh one in the session's directory with its variables.
-async fn ensure(hand: &Arc<Hand>, cwd: Option<VirtualPath>) -> Result<Arc<OpenShell>, ToolError> {
+pub(super) async fn ensure(
+    hand: &Arc<Hand>,
+    cwd: Option<VirtualPath>,
+) -> Result<Arc<OpenShell>, ToolError> {
     if let Some(shell) = hand.shell().filter(|shell| !shell.has_ended()) {
         return Ok(shell);
     }
     end(hand).await?;
     let working = Arc::clone(hand);
     let shell = apart(move || {
-        let (at, variables) = {
-            let desk = working.desk();
-            (cwd.unwrap_or_else(|| desk.cwd.clone()), desk.variables.clone())
-        };
+        let at = cwd.unwrap_or_else(|| working.cwd());
+        let variables = working.variables()?;
         let launcher = &working.settings().launcher;
         let opened = Shell::open(launcher, &working.policy(), Limits::WORK, at.clone(), variables);
         let shell = opened.map_err(refused(Action::OpenPersistentShell))?;
@@ -288,7 +334,7 @@ async fn ensure(hand: &Arc<Hand>, cwd: Option<VirtualPath>) -> Result<Arc<OpenSh
 }
 
 /// Ends the shell with all that runs in it; whether there was one.
-async fn end(hand: &Arc<Hand>) -> Result<bool, ToolError> {
+pub(super) async fn end(hand: &Arc<Hand>) -> Result<bool, ToolError> {
     let Some(shell) = hand.put_shell(None) else { return Ok(false) };
     apart(move || {
         drop(shell);

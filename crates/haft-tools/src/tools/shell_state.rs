@@ -13,7 +13,8 @@ use super::Action;
 use super::answer::{apart, plain, refused, taken};
 use super::command::{ending, exit_code, policy_words, preview, signal};
 use super::spill;
-use crate::hands::{CommandRecord, Hand, Hands, Live, Settled, ShellStatus, mirror};
+use crate::context_pressure::ContextWatch;
+use crate::hands::{CommandRecord, Hand, Hands, Live, Reference, Settled, ShellStatus, mirror};
 
 #[derive(Debug, Deserialize)]
 struct WantedHistory {
@@ -40,6 +41,7 @@ struct WantedVariable {
 /// A command of the persistent shell whose end was recorded just now.
 #[derive(Debug)]
 pub(super) struct Recorded {
+    pub(super) end: End,
     pub(super) result: Value,
     pub(super) ending: String,
     pub(super) stdout: String,
@@ -54,17 +56,17 @@ pub(super) async fn settle(
 ) -> Result<Option<Recorded>, ToolError> {
     let Some(settled) = hand.shell().and_then(|shell| shell.settle()) else { return Ok(None) };
     let Settled { live, executed } = settled;
-    let Live { command_id, command, cwd, spilled, .. } = live;
+    let Live { command_id, tool, command, cwd, spilled, secrets, .. } = live;
     let said = [&executed.stdout, &executed.stderr];
-    let kept = spill::keep(spilled, said, hand, context).await?;
     take_over(hand, &executed);
-    let secrets = hand.secrets();
+    let secrets = hand.secrets().and(secrets);
+    let kept = spill::keep(spilled, said, &secrets, context).await?;
     let (stdout, stderr) =
         (secrets.masked(&executed.stdout.text()), secrets.masked(&executed.stderr.text()));
     let (code, signal, words) = ended(executed.end);
     let record = CommandRecord {
         command_id,
-        tool: "shell_exec".to_owned(),
+        tool: tool.to_owned(),
         command,
         args: Vec::new(),
         cwd,
@@ -74,20 +76,26 @@ pub(super) async fn settle(
         timed_out: matches!(executed.end, End::TimedOut(_)),
         duration_ms: u64::try_from(executed.took.as_millis()).unwrap_or(u64::MAX),
         updated_at: Clock::System.now().ms(),
-        stdout_preview: preview(&stdout),
-        stderr_preview: preview(&stderr),
+        stdout_preview: context.masked(&preview(&stdout)),
+        stderr_preview: context.masked(&preview(&stderr)),
         output_artifacts: kept.iter().map(|artifact| artifact.id.to_string()).collect(),
     };
     let result = json!(record);
     hand.desk().remember(record);
     hand.keep_desk(context).await?;
-    Ok(Some(Recorded { result, ending: words, stdout, stderr, kept }))
+    Ok(Some(Recorded { end: executed.end, result, ending: words, stdout, stderr, kept }))
 }
 
 /// The shell's directory and exports become the session's.
 fn take_over(hand: &Hand, executed: &Executed) {
+    let vaulted = hand.vaulted();
     let mut desk = hand.desk();
-    desk.take_over(executed.cwd.as_ref(), executed.variables.as_ref());
+    if let Some(cwd) = &executed.cwd {
+        desk.take_over_cwd(cwd);
+    }
+    if let Some(exports) = &executed.variables {
+        desk.take_over(exports, &vaulted);
+    }
     if let (End::ShellEnded(_), Some(shell)) = (executed.end, &mut desk.shell) {
         shell.status = ShellStatus::Closed;
     }
@@ -146,7 +154,7 @@ fn persistent(hand: &Hand) -> Value {
 /// What to do while a command runs; null when none does.
 pub(super) fn busy_plan(hand: &Hand) -> Value {
     let Some(glance) = hand.shell().and_then(|shell| shell.glance()) else { return Value::Null };
-    let secrets = hand.secrets();
+    let secrets = hand.secrets().and(glance.secrets);
     json!({
         "tool": "shell_wait",
         "args": { "timeoutMs": 1000 },
@@ -204,7 +212,8 @@ pub(super) async fn describe(context: ToolContext) -> Result<Returned, ToolError
     answer["env"] = desk.shown_variables();
     answer["lastCommandPreview"] = json!(desk.latest(1).first());
     drop(desk);
-    answer["contextPressure"] = Value::Null;
+    let watch = context.services().get::<ContextWatch>();
+    answer["contextPressure"] = json!(watch.and_then(|watch| watch.pressure(hand.session())));
     answer["commandPolicy"] = policy_words();
     answer["shellReadFirstAlternatives"] = json!([
         { "tool": "read", "for": "the content of a file" },
@@ -234,9 +243,9 @@ pub(super) async fn last_output(context: ToolContext) -> Result<Returned, ToolEr
     let hand = Hands::of(&context).await?;
     settle(&hand, &context).await?;
     let mut answer = with_plans(&hand);
-    let secrets = hand.secrets();
     let glance = hand.shell().and_then(|shell| shell.glance().map(|glance| (shell, glance)));
     answer["liveCommand"] = glance.map_or(Value::Null, |(shell, glance)| {
+        let secrets = hand.secrets().and(glance.secrets);
         json!({
             "shellId": shell.id,
             "commandId": glance.command_id,
@@ -291,8 +300,15 @@ pub(super) async fn set_env(
 ) -> Result<Returned, ToolError> {
     let WantedVariable { key, value } = taken(arguments)?;
     let hand = Hands::of(&context).await?;
-    let set = hand.desk().set(&key, &value.unwrap_or_default());
-    set.map_err(|error| ToolError::invalid(error.to_string()))?;
+    let value = value.unwrap_or_default();
+    match Reference::parse(&value) {
+        Some(reference) => {
+            hand.vaults().value(&reference).map_err(ToolError::new)?;
+            hand.desk().refer(&key, reference)
+        }
+        None => hand.desk().set(&key, &value),
+    }
+    .map_err(|error| ToolError::invalid(error.to_string()))?;
     kept_variable(&hand, &key, &context).await
 }
 

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 
 use super::answer::apart;
-use crate::hands::Hand;
+use crate::hands::{Hand, Secrets};
 
 /// How much of a kept output is in memory at once, and in one artifact.
 const PIECE: usize = 16 << 20;
@@ -31,14 +31,13 @@ pub(super) fn file_and_sink(hand: &Hand) -> Result<(File, Sink), ToolError> {
 pub(super) async fn keep(
     file: File,
     said: [&Said; 2],
-    hand: &Hand,
+    secrets: &Secrets,
     context: &ToolContext,
 ) -> Result<Vec<ArtifactRef>, ToolError> {
     let mut kept = Vec::new();
     if said.iter().all(|said| said.omitted == 0) || context.store().is_none() {
         return Ok(kept);
     }
-    let secrets = hand.secrets();
     let mut rest = Vec::new();
     let mut file = apart(move || {
         let mut file = file;

@@ -2,7 +2,9 @@
 
 use crate::place::Place;
 use haft_core::tool::Gate;
+use haft_runtime::CallError;
 use haft_runtime::registry::Severity;
+use haft_runtime::testing::object;
 use haft_tools::{Classifier, catalogue};
 use serde_json::json;
 
@@ -30,4 +32,91 @@ fn only_shell_texts_ask_by_themselves() {
     let asks: Vec<&str> = asks.map(|definition| definition.name.as_str()).collect();
     assert_eq!(asks, ["shell_run", "shell_exec"]);
     assert!(all.iter().all(|definition| definition.gate != Gate::Unset));
+}
+
+/// Document 002's table: name, inputs (`*` is required), whether it asks, whether it only reads,
+/// effects.
+const CONTRACT: &[(&str, &str, bool, bool, &str)] = &[
+    ("shell_describe", "sessionId", false, true, "memory_read sandbox_execute"),
+    ("shell_history", "sessionId limit", false, true, "memory_read sandbox_execute"),
+    ("shell_read_last_output", "sessionId", false, true, "memory_read sandbox_execute"),
+    ("shell_read_command", "sessionId commandId*", false, true, "memory_read sandbox_execute"),
+    ("shell_wait", "timeoutMs", false, true, "memory_read sandbox_execute"),
+    ("shell_set_cwd", "path*", false, false, "memory_write sandbox_execute"),
+    ("shell_set_env", "key* value*", false, false, "memory_write"),
+    ("shell_unset_env", "key*", false, false, "memory_write"),
+    ("shell_open", "cwd restart", false, false, "memory_write sandbox_execute"),
+    ("shell_restart", "cwd", false, false, "memory_write sandbox_execute"),
+    (
+        "shell_run",
+        "command* cwd timeoutMs maxOutputChars",
+        true,
+        false,
+        "memory_write sandbox_execute",
+    ),
+    (
+        "shell_exec",
+        "command* cwd timeoutMs maxOutputChars restart",
+        true,
+        false,
+        "memory_write sandbox_execute",
+    ),
+    ("shell_close", "", false, false, "memory_write sandbox_execute"),
+    (
+        "read",
+        "path* maxChars startLine lineCount tailLines",
+        false,
+        true,
+        "resource_read sandbox_execute",
+    ),
+    ("write", "path* content*", false, false, "resource_write sandbox_execute"),
+    ("edit", "path* oldText* newText* replaceAll", false, false, "resource_write sandbox_execute"),
+    ("glob", "path* pattern* kind limit", false, true, "resource_read sandbox_execute"),
+    (
+        "grep",
+        "path* query* limit regex caseSensitive",
+        false,
+        true,
+        "resource_read sandbox_execute",
+    ),
+    ("bash", "command* args cwd timeoutMs maxOutputChars", false, true, "sandbox_execute"),
+    ("sandbox_describe", "", false, true, "sandbox_execute"),
+    ("sandbox_execute", "name* input", false, false, "sandbox_execute"),
+];
+
+// S2-T36, S2-T37, S2-T38, S2-T39, S2-T40, S2-T41, S2-T42, S2-T43, S2-T44, S2-T45, S2-T46, S2-T47,
+// S2-T48, S2-T49, S2-T50, S2-T51, S2-T52, S2-T53, S2-T54, S2-T55, S2-T56: inputs, policy and
+// effects are the document's; whatever does not fit is refused before anything is done.
+#[tokio::test]
+async fn every_tool_keeps_the_documents_contract() {
+    let place = Place::new();
+    let mut session = place.node();
+    let all = catalogue();
+    for (name, inputs, asks, read_only, effects) in CONTRACT {
+        let tool = all.iter().find(|tool| tool.name.as_str() == *name).unwrap();
+        let schema = tool.input_schema.value();
+        let required: Vec<&str> = inputs.split(' ').filter_map(|i| i.strip_suffix('*')).collect();
+        assert_eq!(schema["required"], json!(required), "{name}");
+        for input in inputs.split_whitespace().map(|input| input.trim_end_matches('*')) {
+            assert!(schema["properties"][input].is_object(), "{name}: {input}");
+        }
+        assert_eq!(tool.gate.asks(), *asks, "{name}");
+        assert_eq!(tool.resolved_facets().is_read_only(), *read_only, "{name}");
+        let declared = serde_json::to_value(&tool.facets.effects).unwrap();
+        for effect in effects.split(' ') {
+            assert!(declared.as_array().unwrap().contains(&json!(effect)), "{name}: {effect}");
+        }
+        let id = session.id().await;
+        let mut bad = json!({ "noSuchInput": 1 });
+        for input in &required {
+            bad[input] = json!("a.txt");
+        }
+        let mut bads = vec![bad];
+        bads.extend(required.iter().map(|input| json!({ *input: [7] })));
+        for bad in bads {
+            let refused = session.node.haft().call(id, name, object(bad.clone())).await;
+            assert!(matches!(refused, Err(CallError::Rejected(_))), "{name} {bad}: {refused:?}");
+        }
+    }
+    assert_eq!(CONTRACT.len(), 21);
 }

@@ -1,7 +1,7 @@
 //! Files: reading, finding, changing with a preview, taking back.
 
 use crate::place::{Place, Session};
-use haft_core::permission::Level;
+use haft_core::permission::{Exposure, Level};
 use haft_core::session::{Config, Driver};
 use haft_runtime::testing::user;
 use haft_runtime::{Answer, Response};
@@ -73,6 +73,49 @@ async fn taking_back_refuses_when_the_file_changed_since() {
     let Answer::Done(outcome) = undone else { panic!("waits") };
     assert!(crate::place::result(&outcome).unwrap_err().contains("changed"));
     assert_eq!(place.content("a.txt"), "someone else's\n");
+}
+
+// D3: a file is put back by undoing the call that changed it, and in no other way.
+#[tokio::test]
+async fn d3_restoring_is_only_the_undo_of_a_change_of_its_own_session() {
+    let place = Place::new();
+    let mut session = place.node();
+    let id = session.id().await;
+    let call = session.propose("write", json!({ "path": "a.txt", "content": "new\n" })).await;
+    let Ok(Answer::Done(_)) = session.node.haft().wait(id, call).await else { panic!("waits") };
+    let advertised = session.node.haft().registry().advertise(&Exposure::default());
+    assert!(advertised.find("file_restore").is_err(), "models are offered it");
+    let restore = json!({ "sessionId": id, "callId": call });
+    let other = session.node.session().await;
+    for from in [id, other] {
+        let args = haft_runtime::testing::object(restore.clone());
+        let Ok(Answer::Done(outcome)) = session.node.haft().call(from, "file_restore", args).await
+        else {
+            panic!("waits")
+        };
+        assert!(crate::place::result(&outcome).unwrap_err().contains("only takes back"));
+    }
+    assert_eq!(place.content("a.txt"), "new\n");
+    session.node.haft().undo(id, call, user("owner")).await.unwrap();
+    assert_eq!(place.content("a.txt"), "one\ntwo\nthree\n");
+}
+
+// Who may write may have it taken back, although nothing else is exposed.
+#[tokio::test]
+async fn a_change_is_taken_back_where_only_writing_is_exposed() {
+    let place = Place::new();
+    let node = place.node().node;
+    let exposure =
+        Exposure { allow: Some(["write".parse().unwrap()].into()), ..Exposure::default() };
+    let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
+    let id = node.session_with(config).await;
+    let mut session = Session::of(node, Some(id));
+    let call = session.propose("write", json!({ "path": "a.txt", "content": "new\n" })).await;
+    let Ok(Answer::Done(_)) = session.node.haft().wait(id, call).await else { panic!("waits") };
+    let undone = session.node.haft().undo(id, call, user("owner")).await.unwrap();
+    let Answer::Done(outcome) = undone else { panic!("waits") };
+    crate::place::result(&outcome).unwrap();
+    assert_eq!(place.content("a.txt"), "one\ntwo\nthree\n");
 }
 
 // S2-T51, D11: literal; a second place is refused with the count; a near match is shown.

@@ -7,24 +7,30 @@ use haft_runtime::{Answer, Haft, HaftBuilder, Response, SealingKey};
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::{Access, Mounts, Root};
 use haft_sandbox::virtual_path::VirtualPath;
-use haft_tools::{Classifier, Hands, HandsSettings, Workspace, install};
+use haft_tools::{Classifier, Hands, HandsSettings, Vault, Workspace, install};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const CANARY: &str = "CANARY-5d21 outside the roots";
 
+/// What only the vault holds.
+pub(crate) const VAULTED: &str = "vaulted-3f9c-value";
+
 /// `/workspace` (writable) and `/workspace/agent` (read-only), beside a directory nobody mounted.
 pub(crate) struct Place {
-    temp: TempDir,
+    directory: PathBuf,
+    _temp: Option<TempDir>,
     store: Arc<TestPlace>,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
-        for directory in ["workspace/sub", "agent", "outside", "workspace-evil"] {
+        for directory in ["workspace/sub", "agent", "outside", "workspace-evil", "vault"] {
             std::fs::create_dir_all(temp.path().join(directory)).unwrap();
         }
         for file in ["outside/secret", "outside/f", "workspace-evil/secret", "outside.txt"] {
@@ -32,15 +38,26 @@ impl Place {
         }
         std::fs::write(temp.path().join("workspace/a.txt"), "one\ntwo\nthree\n").unwrap();
         std::fs::write(temp.path().join("agent/substrate.md"), "shared\n").unwrap();
-        Self { temp, store: TestPlace::new() }
+        std::fs::write(temp.path().join("vault/token"), format!("{VAULTED}\n")).unwrap();
+        let directory = temp.path().to_owned();
+        Self { directory, _temp: Some(temp), store: TestPlace::new() }
+    }
+
+    /// The place that another process made.
+    pub(crate) fn at(directory: &Path, store: &Path) -> Self {
+        Self { directory: directory.to_owned(), _temp: None, store: TestPlace::at(store) }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     pub(crate) fn host(&self) -> PathBuf {
-        self.temp.path().join("workspace")
+        self.directory.join("workspace")
     }
 
     pub(crate) fn outside(&self) -> PathBuf {
-        self.temp.path().join("outside")
+        self.directory.join("outside")
     }
 
     pub(crate) fn content(&self, path: &str) -> String {
@@ -58,18 +75,24 @@ impl Place {
     /// Fails the test when anything outside the roots has changed.
     pub(crate) fn assert_untouched(&self, what: &str) {
         for file in ["outside/secret", "outside/f", "workspace-evil/secret", "outside.txt"] {
-            let found = std::fs::read_to_string(self.temp.path().join(file)).unwrap();
+            let found = std::fs::read_to_string(self.directory.join(file)).unwrap();
             assert_eq!(found, CANARY, "{what}: {file}");
         }
         let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
         assert_eq!(names(&self.outside()), 2, "{what}: outside");
-        assert_eq!(names(&self.temp.path().join("workspace-evil")), 1, "{what}: beside");
+        assert_eq!(names(&self.directory.join("workspace-evil")), 1, "{what}: beside");
     }
 
     pub(crate) fn builder(&self, classifier: Classifier) -> HaftBuilder {
+        self.builder_with(|settings| settings.classifier = classifier)
+    }
+
+    pub(crate) fn builder_with(&self, change: impl FnOnce(&mut HandsSettings)) -> HaftBuilder {
         let launcher = Launcher::program(env!("CARGO_BIN_EXE_haft-tools-launcher"));
-        let settings = HandsSettings { classifier, ..HandsSettings::new(launcher) };
-        let (workspace, agent) = (self.host(), self.temp.path().join("agent"));
+        let mut settings = HandsSettings::new(launcher);
+        change(&mut settings);
+        let vault = self.directory.join("vault");
+        let (workspace, agent) = (self.host(), self.directory.join("agent"));
         let root = |at: &str, host: &Path, access| {
             let at = VirtualPath::parse(at, &VirtualPath::top()).unwrap();
             Root { at, host: host.to_owned(), access }
@@ -80,7 +103,11 @@ impl Place {
                 root("/workspace/agent", &agent, Access::ReadOnly),
             ]);
             let home = VirtualPath::parse("/workspace", &VirtualPath::top()).unwrap();
-            Ok(Workspace::new(mounts.map_err(|error| error.to_string())?, home))
+            let mut workspace = Workspace::new(mounts.map_err(|error| error.to_string())?, home);
+            let prompt = Some("Deploys.".to_owned());
+            workspace.vaults =
+                vec![Vault { name: "deploy".to_owned(), directory: vault.clone(), prompt }];
+            Ok(workspace)
         });
         let builder = Haft::builder().sealing_key(SealingKey::new([7; 32]));
         install(builder, hands)
@@ -167,5 +194,39 @@ pub(crate) fn result(outcome: &Outcome) -> Result<Value, String> {
             None => Ok(serde_json::to_value(output).unwrap()),
         },
         CallResult::Err(failure) => Err(failure.message.clone()),
+    }
+}
+
+/// A program that waits for long, and can be told from all others on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sleeper(String);
+
+impl Sleeper {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("9{:07}.{number:03}", std::process::id()))
+    }
+
+    /// The command that runs it.
+    pub(crate) fn command(&self) -> String {
+        format!("sleep {}", self.0)
+    }
+
+    /// How many of it are alive, as the host sees it.
+    pub(crate) fn alive(&self) -> usize {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        let expected = format!("sleep\0{}\0", self.0).into_bytes();
+        lines.filter(|line| *line == expected).count()
+    }
+
+    /// Waits until so many of it are alive.
+    pub(crate) async fn until(&self, count: usize) {
+        let since = Instant::now();
+        while self.alive() != count {
+            assert!(since.elapsed() < Duration::from_secs(120), "{} are alive", self.alive());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }

@@ -7,7 +7,7 @@ use haft_tools::read_only_alternative;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn workspace(place: &Place) -> (VirtualPath, Mounts) {
+pub(crate) fn workspace(place: &Place) -> (VirtualPath, Mounts) {
     let at = VirtualPath::parse("/workspace", &VirtualPath::top()).unwrap();
     let root = Root { at: at.clone(), host: place.host(), access: Access::ReadWrite };
     (at, Mounts::open([root]).unwrap())

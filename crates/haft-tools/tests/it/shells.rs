@@ -1,9 +1,14 @@
 //! The shell that stays, and what outlives it.
 
-use crate::place::{Place, Session};
+use crate::place::{Place, Session, Sleeper, VAULTED};
+use haft_core::permission::Level;
+use haft_core::session::{Config, Driver};
 use haft_core::{Millis, SessionId};
-use haft_tools::Classifier;
+use haft_tools::{Classifier, ContextUse, ContextWatch};
 use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::time::Duration;
 
 async fn exec(session: &mut Session, command: &str) -> Value {
     session.agreed("shell_exec", json!({ "command": command })).await.unwrap()
@@ -108,17 +113,203 @@ async fn s2_t41_s2_t42_s2_t43_s2_74_what_is_set_applies_to_every_command() {
 async fn s2_t45_a_hanging_shell_is_restarted() {
     let place = Place::new();
     let mut session = place.node();
-    let hang = json!({ "command": "trap '' INT TERM; sleep 1000", "timeoutMs": 300 });
-    session.agreed("shell_exec", hang).await.unwrap();
+    let sleeper = Sleeper::new();
+    let sleep = sleeper.command();
+    let hang = format!("trap '' INT TERM; setsid {sleep} & {sleep}");
+    session.agreed("shell_exec", json!({ "command": hang, "timeoutMs": 300 })).await.unwrap();
+    sleeper.until(2).await;
     let fresh = session.call("shell_restart", json!({})).await.unwrap();
+    assert_eq!(sleeper.alive(), 0, "what ran in the old shell lives on");
     assert_eq!(fresh["persistentShell"]["busy"], false);
     assert_eq!(exec(&mut session, "echo back").await["output"]["stdout"], "back\n");
     let died = exec(&mut session, "kill -9 $$").await;
     assert_eq!(died["output"]["recoveryPlan"]["tool"], "shell_restart");
 }
 
+// A session that nobody uses any more loses its shell, although nobody calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_shell_is_closed_without_anyone_calling() {
+    let place = Place::new();
+    let builder = place.builder_with(|settings| settings.idle = Duration::from_millis(400));
+    let mut session = Session::of(place.store().start(builder), None);
+    let sleeper = Sleeper::new();
+    exec(&mut session, &format!("cd sub; {} &", sleeper.command())).await;
+    sleeper.until(0).await;
+    let described = session.call("shell_describe", json!({})).await.unwrap();
+    assert_eq!(described["persistentShell"]["status"], "lost", "{described}");
+    assert_eq!(described["recoveryPlan"]["tool"], "shell_restart");
+    assert_eq!(exec(&mut session, "pwd").await["output"]["stdout"], "/workspace/sub\n");
+}
+
+const SERVED: &str = "HAFT_TEST_SERVED";
+
+/// Serves one session of a place in a process of its own, with a shell in which `sleeper` runs.
+async fn serve_and_wait(place: &Path, store: &Path, sleep: &str) {
+    let place = Place::at(place, store);
+    let mut session = place.node();
+    exec(&mut session, "cd sub; export MODE=fast").await;
+    let long = json!({ "command": format!("setsid {sleep} & {sleep}"), "timeoutMs": 1 });
+    session.agreed("shell_exec", long).await.unwrap();
+    println!("session {}", session.id().await);
+    std::future::pending::<()>().await;
+}
+
+// durability-027: a server that is killed takes its sandboxes along; the next one goes on from
+// the directory and the variables.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "this test is also the server that it kills")]
+fn a_killed_server_leaves_no_process_and_its_sessions_go_on() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    if let Ok(served) = std::env::var(SERVED) {
+        let [place, store, sleep] = serde_json::from_str::<[String; 3]>(&served).unwrap();
+        return runtime().block_on(serve_and_wait(place.as_ref(), store.as_ref(), &sleep));
+    }
+    let (place, sleeper) = (Place::new(), Sleeper::new());
+    let served = json!([place.directory(), place.store().directory(), sleeper.command()]);
+    let name = "shells::a_killed_server_leaves_no_process_and_its_sessions_go_on";
+    let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(SERVED, served.to_string())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(server.stdout.take().unwrap());
+    let said = said.lines().map_while(Result::ok);
+    let mut told = said.filter_map(|line| line.split_once("session ")?.1.parse().ok());
+    let id: SessionId = told.next().unwrap();
+    runtime().block_on(sleeper.until(2));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    runtime().block_on(sleeper.until(0));
+    place.store().advance(Millis::from_secs(3600));
+    runtime().block_on(async {
+        let mut session =
+            Session::of(place.store().start(place.builder(Classifier::Known)), Some(id));
+        let said = exec(&mut session, "pwd; echo $MODE").await;
+        assert_eq!(said["output"]["stdout"], "/workspace/sub\nfast\n");
+        assert!(said["text"].as_str().unwrap().contains("restarted"), "{said}");
+    });
+}
+
+// What is typed as a secret is in no record of commands: not in the history, not in the files.
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_typed_in_commands_are_masked_in_the_record() {
+    let place = Place::new();
+    let mut session = place.node();
+    for tool in ["shell_run", "shell_exec"] {
+        let login = "DB_PASSWORD=hunter2-typed bash -c 'echo pw $DB_PASSWORD'; \
+                     echo sk-proj-CANARY000000000000000000";
+        let ran = session.agreed(tool, json!({ "command": login })).await.unwrap();
+        assert!(ran["output"]["stdout"].as_str().unwrap().starts_with("pw [redacted]"), "{ran}");
+        let known = session.call("shell_history", json!({})).await.unwrap();
+        let last = &known["commands"][0];
+        assert!(last["command"].as_str().unwrap().starts_with("DB_PASSWORD=[redacted] "), "{last}");
+    }
+    let files = String::from_utf8_lossy(&all_bytes(&place.host())).into_owned();
+    for secret in ["hunter2-typed", "sk-proj-CANARY"] {
+        assert!(!files.contains(secret), "{secret} is in the workspace");
+    }
+}
+
+// Commands use what a vault holds by reference; nobody is shown it, and no tool reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vaults_secret_is_used_and_never_shown() {
+    let place = Place::new();
+    let mut session = place.node();
+    let set = json!({ "key": "DEPLOY", "value": "vault://deploy/token" });
+    let set = session.call("shell_set_env", set).await.unwrap();
+    assert_eq!(set["env"]["keys"], json!(["DEPLOY"]));
+    let look = format!("echo $DEPLOY; [ \"$DEPLOY\" = {VAULTED} ] && echo same");
+    for tool in ["shell_run", "shell_exec", "shell_exec"] {
+        let said = session.agreed(tool, json!({ "command": look })).await.unwrap();
+        assert_eq!(said["output"]["stdout"], "[redacted]\nsame\n", "{tool}");
+    }
+    // A copy is masked too, and the variable goes on to be a reference.
+    let copied = exec(&mut session, "export COPY=$DEPLOY; echo x$COPY").await;
+    assert_eq!(copied["output"]["stdout"], "x[redacted]\n");
+    for path in ["/vaults/deploy/token", "/vaults/deploy"] {
+        for (tool, arguments) in [
+            ("read", json!({ "path": path })),
+            ("grep", json!({ "path": path, "query": "vaulted" })),
+            ("glob", json!({ "path": path, "pattern": "*" })),
+        ] {
+            let refused = session.call(tool, arguments).await.unwrap_err();
+            assert!(!refused.contains(VAULTED), "{tool}: {refused}");
+        }
+    }
+    let peek = json!({ "command": "cat /vaults/deploy/token; ls /vaults" });
+    let peeked = session.agreed("shell_run", peek).await.unwrap();
+    assert_ne!(peeked["output"]["exitCode"], 0);
+    for value in ["vault://deploy/none", "vault://none/token"] {
+        let set = json!({ "key": "X", "value": value });
+        assert!(session.call("shell_set_env", set).await.unwrap_err().contains("not there"));
+    }
+    let stored = [all_bytes(place.store().directory()), all_bytes(&place.host())].concat();
+    let stored = String::from_utf8_lossy(&stored).into_owned();
+    // The comparison above names it; nothing else does.
+    let elsewhere = stored.replace(&look, "").replace(&look.replace('"', "\\\""), "");
+    assert!(!elsewhere.contains(VAULTED), "the secret is written down");
+}
+
+// S2-69: whoever assembles contexts tells how full they are.
+#[tokio::test]
+async fn s2_69_the_shell_tells_how_full_the_context_is() {
+    let place = Place::new();
+    let full = |_| Some(ContextUse { headroom: 300, dropped_messages: 2, dropped_notes: 0 });
+    let builder = place.builder(Classifier::Known).service(ContextWatch::new(full));
+    let mut session = Session::of(place.store().start(builder), None);
+    let described = session.call("shell_describe", json!({})).await.unwrap();
+    assert_eq!(described["contextPressure"]["level"], "high");
+    let tools = &described["contextPressure"]["recommendedTools"];
+    assert_eq!(
+        tools,
+        &json!(["retrieval_search", "session_search_context", "session_get_snapshot"])
+    );
+}
+
+// S2-81: the session's tools and permissions are shown in its workspace, and never read back.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_81_the_live_contract_is_shown_in_the_workspace() {
+    let place = Place::new();
+    let mut session = place.node();
+    session.call("read", json!({ "path": "a.txt" })).await.unwrap();
+    let shown = |name: &str| -> Value {
+        serde_json::from_str(&place.content(&format!(".haft-runtime/{name}"))).unwrap()
+    };
+    let tools = shown("managed-tools.json");
+    let names: Vec<_> =
+        tools["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert!(names.contains(&&json!("shell_run")) && !names.contains(&&json!("file_restore")));
+    let run = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "shell_run");
+    assert_eq!(run.unwrap()["permissionPolicy"], "always_ask");
+    let asks = |of: &Value| -> Vec<Value> {
+        let asks = of["alwaysAskTools"].as_array().unwrap();
+        asks.iter().map(|tool| tool["toolName"].clone()).collect()
+    };
+    assert_eq!(asks(&shown("permissions.json")), ["shell_run", "shell_exec"]);
+    // approval-004: what is written there changes nothing, and file tools do not even write.
+    let forged = r#"{"shell_run":"always_allow"}"#;
+    for path in
+        ["/workspace/.haft-runtime/permissions.json", "sub/../.haft-runtime/permissions.json"]
+    {
+        let write = json!({ "path": path, "content": forged });
+        assert!(session.call("write", write).await.unwrap_err().contains("the runtime"), "{path}");
+        let mkdir = json!({ "path": ".haft-runtime/x", "content": "", "mode": "directory" });
+        assert!(session.call("write", mkdir).await.is_err());
+    }
+    place.put(".haft-runtime/permissions.json", forged);
+    let call = session.propose("shell_run", json!({ "command": "true" })).await;
+    session.waits(call).await;
+    // A session under stricter oversight is shown that.
+    let config = Config { driver: Driver::Caller, level: Level::Standard, ..Config::default() };
+    let id = session.node.session_with(config).await;
+    let mut strict = Session::of(session.node, Some(id));
+    strict.call("read", json!({ "path": "a.txt" })).await.unwrap();
+    assert!(asks(&shown("permissions.json")).contains(&json!("write")));
+}
+
 /// The bytes of every file below a directory.
-fn all_bytes(directory: &std::path::Path) -> Vec<u8> {
+pub(crate) fn all_bytes(directory: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

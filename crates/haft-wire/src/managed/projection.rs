@@ -155,7 +155,16 @@ impl Projection {
             | Event::CallCancelling { .. }
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
+            | Event::CallDelegated { .. }
+            | Event::ChildStopped { .. }
+            | Event::ContextSummarised { .. }
+            | Event::LearningCaptured { .. }
+            | Event::LoopDirected { .. }
+            | Event::ParentTold { .. }
             | Event::ProviderResultIgnored { .. }
+            | Event::WakeCancelled { .. }
+            | Event::WakeFellDue { .. }
+            | Event::WakeQueued { .. }
             | Event::GrantAdded { .. }
             | Event::GrantRevoked { .. } => {}
         }
@@ -347,5 +356,117 @@ const fn permission(decision: Verdict) -> &'static str {
         Verdict::Allow => "allow",
         Verdict::Ask => "ask",
         Verdict::Deny => "deny",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use haft_core::journal::Head;
+    use haft_core::session::{Config, SuspendReason, SuspensionKind};
+    use haft_core::{Actor, ContentBlock, MessageId};
+
+    use super::*;
+
+    const SESSION: SessionId = SessionId::from_bits(1);
+
+    fn log(events: Vec<(i64, Event)>) -> Vec<Entry> {
+        let mut head = Head::EMPTY;
+        let entry = |(at, event)| head.append(SESSION, Timestamp::from_ms(at), &event).unwrap();
+        events.into_iter().map(entry).collect()
+    }
+
+    /// A call of a client's tool, proposed and waiting.
+    fn waiting(bits: u128, at: i64) -> [(i64, Event); 2] {
+        let call = CallId::from_bits(bits);
+        let proposed = json!({
+            "type": "call.proposed", "call": call, "provider_id": "toolu_1",
+            "contract": contract(), "arguments": haft_core::Arguments::plain(Map::new()),
+            "derivation": {"decision": "allow", "findings": []},
+        });
+        let suspended = Event::CallSuspended {
+            call,
+            round: 1,
+            kind: SuspensionKind::ClientExec,
+            expires_at: Timestamp::from_ms(at + 1000),
+            reason: SuspendReason::Executor,
+            preview: None,
+        };
+        [(at, serde_json::from_value(proposed).unwrap()), (at, suspended)]
+    }
+
+    fn contract() -> Value {
+        let schema = haft_core::tool::Schema::new(r#"{"type":"object"}"#).unwrap();
+        let name = "weather".parse().unwrap();
+        let mut definition = haft_core::tool::Definition::new(name, "x", schema);
+        definition.executor = Executor::Client;
+        let spec = haft_core::tool::ToolSpec::new(definition).unwrap();
+        serde_json::to_value(spec.contract()).unwrap()
+    }
+
+    fn opening() -> Vec<(i64, Event)> {
+        let (config, by) = (Arc::new(Config::default()), Actor::system());
+        let content = vec![ContentBlock::Text { text: "hi".to_owned() }];
+        let message = MessageId::from_bits(3);
+        vec![
+            (1, Event::SessionOpened { session: SESSION, config, by: by.clone(), parent: None }),
+            (2, Event::MessageReceived { message, from: by, content }),
+            (2, Event::TurnStarted { turn: 1, messages: vec![message], wakes: vec![] }),
+            (
+                3,
+                Event::TurnAnswered {
+                    turn: 1,
+                    content: Vec::new(),
+                    advertised: None,
+                    narrowed: Vec::new(),
+                    usage: None,
+                    provider_meta: None,
+                },
+            ),
+        ]
+    }
+
+    fn folded(entries: &[Entry], settle_after: usize) -> Vec<WireEvent> {
+        let mut projection = Projection::new(SESSION);
+        let mut events = Vec::new();
+        for (read, entry) in entries.iter().enumerate() {
+            events.extend(projection.take(entry).unwrap());
+            if read + 1 == settle_after {
+                events.extend(projection.settle());
+            }
+        }
+        events.extend(projection.settle());
+        events
+    }
+
+    // S2-14: what an append leads to is told once, and names everything that is waited for.
+    #[test]
+    fn s2_14_a_session_that_waits_is_told_once_with_all_that_it_waits_for() {
+        let calls = [waiting(7, 3), waiting(8, 3)].concat();
+        let entries = log([opening(), calls].concat());
+        let events = folded(&entries, entries.len());
+        let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
+        let running = ["user.message", "session.status_running"];
+        let uses = ["agent.custom_tool_use", "agent.custom_tool_use", "session.status_idle"];
+        assert_eq!(kinds, [&running[..], &uses].concat());
+        let ids = [7, 8].map(|bits| CallId::from_bits(bits).to_string());
+        let reason = json!({"type": "requires_action", "event_ids": ids});
+        assert_eq!(events.last().unwrap().body["stop_reason"], reason);
+    }
+
+    #[test]
+    fn whoever_reads_while_it_happens_sees_what_is_read_later() {
+        let ended = (9, Event::TurnEnded { turn: 1, ending: TurnEnding::Interrupted });
+        let entries = log([opening(), waiting(7, 3).into(), vec![ended]].concat());
+        let whole = folded(&entries, entries.len());
+        // Where an append ends is where a reader may have stopped.
+        for settle_after in [1, 3, 6] {
+            assert_eq!(folded(&entries, settle_after), whole, "{settle_after}");
+        }
+        let mut ids: Vec<_> = whole.iter().map(|event| &event.id).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), whole.len());
     }
 }

@@ -1,5 +1,7 @@
 //! After every input: start what may start, and end or continue the turn when nothing is open.
 
+use std::cmp::Reverse;
+
 use super::Draft;
 use super::resolve::not_known;
 use crate::id::CallId;
@@ -17,8 +19,10 @@ use crate::tool::{Concurrency, Executor};
 impl Draft {
     pub(super) fn advance(&mut self) -> Result<(), Refusal> {
         self.start_ready_calls()?;
+        self.ring()?;
         self.close_turn()?;
         self.open_turn()?;
+        self.run_errands();
         let State::Open(open) = &self.state else { return Ok(()) };
         if open.stopping == Stopping::Session && open.activity == Activity::Idle {
             return self.emit(Event::SessionEnded {});
@@ -77,7 +81,8 @@ impl Draft {
 
     fn open_turn(&mut self) -> Result<(), Refusal> {
         let State::Open(open) = &self.state else { return Ok(()) };
-        let waiting = open.config.driver == Driver::Model && !open.inbox.is_empty();
+        let called = !open.inbox.is_empty() || !open.due.is_empty();
+        let waiting = open.config.driver == Driver::Model && called;
         if !waiting || open.activity != Activity::Idle || open.stopping != Stopping::No {
             return Ok(());
         }
@@ -88,7 +93,10 @@ impl Draft {
     pub(super) fn start_turn(&mut self) -> Result<(), Refusal> {
         let open = self.require_open()?;
         let (turn, messages) = (open.turn.saturating_add(1), open.inbox.clone());
-        self.emit(Event::TurnStarted { turn, messages })?;
+        let mut due: Vec<_> = open.due.iter().map(|wake| (wake.priority, wake.id)).collect();
+        due.sort_by_key(|(priority, _)| Reverse(*priority));
+        let wakes = due.into_iter().map(|(_, id)| id).collect();
+        self.emit(Event::TurnStarted { turn, messages, wakes })?;
         self.effects.push(Effect::RunModel { turn, attempt: 1 });
         Ok(())
     }
@@ -140,17 +148,30 @@ fn ending(open: &Open, events: &[Event]) -> Option<TurnEnding> {
     if open.config.driver == Driver::Caller {
         return Some(TurnEnding::Settled);
     }
+    if let Some(message) = &open.misuse {
+        let failure = Failure::new(ErrorClass::InvalidArgs, message.clone());
+        return Some(TurnEnding::Failed { failure });
+    }
     if !has_something_to_hear(open, events) {
         return Some(TurnEnding::Completed);
     }
+    reached_limit(open).map(|limit| TurnEnding::Limit { limit: limit.to_owned() })
+}
+
+/// Returns the limit that lets the run not go on. What the turn has begun has ended by now.
+fn reached_limit(open: &Open) -> Option<&'static str> {
     let limits = &open.config.limits;
     if open.turns_in_run >= limits.turns_per_run {
-        return Some(TurnEnding::Limit { limit: "turns_per_run".to_owned() });
+        Some("turns_per_run")
+    } else if open.calls_in_run >= limits.calls_per_run {
+        Some("calls_per_run")
+    } else if limits.tokens_per_run.is_some_and(|max| open.tokens_in_run >= max) {
+        Some("tokens_per_run")
+    } else if limits.time_per_run.is_some_and(|max| open.worked() >= max) {
+        Some("time_per_run")
+    } else {
+        None
     }
-    if open.calls_in_run >= limits.calls_per_run {
-        return Some(TurnEnding::Limit { limit: "calls_per_run".to_owned() });
-    }
-    None
 }
 
 /// Returns whether the turn gave something that the model has not heard. What its provider ran

@@ -52,6 +52,9 @@ impl Draft {
                 self.take_return(ended.call, ended.attempt, bounded(returned))
             }
             AttemptReport::WorldMoved { preview } => self.ask_again(ended.call, preview),
+            AttemptReport::Delegated(delegation) => {
+                self.delegate(ended.call, ended.attempt, *delegation)
+            }
         }
     }
 
@@ -117,7 +120,7 @@ impl Draft {
             return Err(Refusal::Stale(Stale::OtherAttempt));
         }
         let finding = match &verdict {
-            Verification::Applied(_) => VerifyFinding::Applied,
+            Verification::Applied(_) | Verification::Withheld(_) => VerifyFinding::Applied,
             Verification::Absent => VerifyFinding::Absent,
             Verification::Unknown => VerifyFinding::Unknown,
         };
@@ -125,6 +128,9 @@ impl Draft {
         match verdict {
             Verification::Applied(output) => {
                 self.finish(id, bounded(Returned::from(CallResult::Ok(output))), None)
+            }
+            Verification::Withheld(failure) => {
+                self.finish(id, bounded(Returned::from(CallResult::Err(failure))), None)
             }
             Verification::Absent => Ok(()),
             Verification::Unknown => {

@@ -2,6 +2,7 @@
 
 mod advance;
 mod attempt;
+mod child;
 mod grant;
 mod model;
 mod propose;
@@ -9,8 +10,8 @@ mod recover;
 mod redefine;
 mod resolve;
 mod session;
-
 mod stop;
+mod wake;
 
 use super::effect::{Decision, Effect, Reply};
 use super::event::Event;
@@ -30,6 +31,7 @@ use crate::time::Timestamp;
 /// A [`Refusal`] when the input changes nothing.
 pub fn decide(state: &State, now: Timestamp, input: Input) -> Result<Decision, Refusal> {
     let mut draft = Draft::new(state, now);
+    draft.looks_anew = matches!(input, Input::Revived | Input::Woken);
     draft.take(input)?;
     draft.advance()?;
     Ok(draft.into())
@@ -90,6 +92,8 @@ struct Draft {
     /// What this decision has taken from grants that live outside the session: the state does
     /// not know them, so calls of one batch must not each see them whole.
     spent_outside: Vec<GrantUse>,
+    /// Whether the session is looked at by someone who may have missed what went before.
+    looks_anew: bool,
 }
 
 impl From<Draft> for Decision {
@@ -103,7 +107,8 @@ impl Draft {
     fn new(state: &State, now: Timestamp) -> Self {
         let (events, effects) = (Vec::new(), Vec::new());
         let (state, spent_outside) = (state.clone(), Vec::new());
-        Self { now, state, events, effects, reply: Reply::Accepted, spent_outside }
+        let (reply, looks_anew) = (Reply::Accepted, false);
+        Self { now, state, events, effects, reply, spent_outside, looks_anew }
     }
 
     fn take(&mut self, input: Input) -> Result<(), Refusal> {
@@ -112,6 +117,12 @@ impl Draft {
             Input::MessageArrived(message) => self.take_message(message),
             Input::ModelAnswered(answer) => self.take_answer(answer),
             Input::ModelFailed(failure) => self.take_model_failure(failure),
+            Input::ContextSummarised(summarised) => self.take_summary(summarised),
+            Input::WakeQueued(queued) => self.take_wake(queued),
+            Input::WakeCancelled(cancelled) => self.cancel_wake(cancelled),
+            Input::ChildOpened(opened) => self.open_child(opened),
+            Input::ChildStopped(stopped) => self.note_child_stopped(&stopped),
+            Input::ParentTold(told) => self.note_parent_told(&told),
             Input::CallsProposed(proposed) => self.take_proposals(proposed),
             Input::Previewed(previewed) => self.take_preview(previewed),
             Input::AttemptEnded(ended) => self.take_attempt(ended),

@@ -1,5 +1,7 @@
 //! The model's answers.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Draft;
@@ -7,10 +9,14 @@ use super::attempt::bounded;
 use crate::id::{CallId, ProviderCallId};
 use crate::json::{self, DEPTH_MAX};
 use crate::outcome::{CallResult, ErrorClass, Failure};
+use crate::session::effect::Effect;
 use crate::session::event::{Event, TurnEnding};
-use crate::session::input::{ModelAnswered, ModelFailed, ProviderResult, Returned};
+use crate::session::input::{
+    AnswerDetails, ContextSummarised, ModelAnswered, ModelFailed, ProviderResult, Returned,
+};
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Activity, Phase};
+use crate::session::summary::Summary;
 
 impl Draft {
     pub(super) fn take_answer(&mut self, answer: ModelAnswered) -> Result<(), Refusal> {
@@ -18,13 +24,19 @@ impl Draft {
         self.refuse_duplicates(&answer.calls)?;
         let open = self.require_open()?;
         let earlier = self.calls_where(|call| matches!(call.phase, Phase::AtProvider { .. }));
+        let AnswerDetails { usage, provider_meta, directive } = answer.details;
         let unchanged = open.advertised.as_deref() == Some(&*answer.advertised);
         self.emit(Event::TurnAnswered {
             turn: answer.turn,
             content: answer.content,
             advertised: (!unchanged).then(|| answer.advertised.iter().cloned().collect()),
             narrowed: answer.narrowed,
+            usage,
+            provider_meta: provider_meta.filter(|meta| !json::is_deeper_than(meta, DEPTH_MAX)),
         })?;
+        if let Some(directive) = directive {
+            self.follow_directive(answer.turn, directive)?;
+        }
         for proposal in answer.calls {
             self.admit(proposal, Some(&answer.advertised))?;
         }
@@ -37,6 +49,26 @@ impl Draft {
                 self.fail(call, Failure::new(ErrorClass::Upstream, message))?;
             }
         }
+        Ok(())
+    }
+
+    /// A summary is recorded before the model is asked with it. Each covers more than the one
+    /// before, so that this ends.
+    pub(super) fn take_summary(&mut self, summarised: ContextSummarised) -> Result<(), Refusal> {
+        let ContextSummarised { turn, attempt, summary } = summarised;
+        self.require_thinking(turn, attempt)?;
+        if !self.require_open()?.takes(&summary, turn) {
+            let max = Summary::TEXT_MAX;
+            let message = format!(
+                "expected a summary of 1 to {max} bytes that covers more than the one before and \
+                 nothing of turn {turn}, found {} bytes through turn {}",
+                summary.text.len(),
+                summary.through_turn
+            );
+            return Err(Refusal::Misfit { message });
+        }
+        self.emit(Event::ContextSummarised { summary: Arc::new(summary) })?;
+        self.effects.push(Effect::RunModel { turn, attempt });
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl Draft {
         self.refuse_duplicates(&proposed.calls)?;
         if self.require_open()?.activity == Activity::Idle {
             let turn = self.require_open()?.turn + 1;
-            self.emit(Event::TurnStarted { turn, messages: Vec::new() })?;
+            self.emit(Event::TurnStarted { turn, messages: Vec::new(), wakes: Vec::new() })?;
         }
         for proposal in proposed.calls {
             self.admit(proposal, None)?;
@@ -169,9 +169,10 @@ impl Draft {
         let call = self.call(id)?;
         let round = call.rounds + 1;
         let ttl: Millis = match kind {
-            SuspensionKind::Approval | SuspensionKind::Elicitation | SuspensionKind::ClientExec => {
-                call.contract.suspend_ttl
-            }
+            SuspensionKind::Approval
+            | SuspensionKind::Elicitation
+            | SuspensionKind::ClientExec
+            | SuspensionKind::Child => call.contract.suspend_ttl,
             SuspensionKind::Settlement => self.require_open()?.config.settle_ttl,
         };
         let expires_at = self.now + ttl;

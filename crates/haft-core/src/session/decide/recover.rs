@@ -58,8 +58,8 @@ impl Draft {
                 self.effects.push(Effect::ScheduleRetry { call: id, due });
                 Ok(())
             }
+            Phase::Waiting(_) => self.recover_child(id),
             Phase::Proposed
-            | Phase::Waiting(_)
             | Phase::Ready { .. }
             | Phase::AtProvider { .. }
             | Phase::Settled { .. } => Ok(()),

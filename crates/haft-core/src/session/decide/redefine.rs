@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::Draft;
 use crate::id::CallId;
 use crate::outcome::{ErrorClass, Failure};
+use crate::permission::{Question, Verdict};
+use crate::session::admission::Basis;
 use crate::session::event::Event;
 use crate::session::input::{ToolChange, ToolChanged};
 use crate::session::refusal::{Refusal, Stale};
@@ -20,6 +22,10 @@ impl Draft {
         match &call.phase {
             Phase::Waiting(wait) if wait.kind == SuspensionKind::Settlement => {
                 self.change_tool_in_doubt(id, change)
+            }
+            // The child does the work as it was given to it.
+            Phase::Waiting(wait) if wait.kind == SuspensionKind::Child => {
+                Err(Refusal::Stale(Stale::NotAwaiting))
             }
             Phase::Waiting(_) | Phase::Previewing { .. } | Phase::Ready { .. } => {
                 self.change_tool_not_run(id, change)
@@ -65,7 +71,7 @@ impl Draft {
                 self.fail(id, Failure::new(ErrorClass::InvalidArgs, message))
             }
             ToolChange::Redefined { contract, changes, .. } => {
-                let asks = waits_for_approval(call) || contract.gate.asks();
+                let asks = rests_on_a_person(call) || self.would_ask(call, &contract)?;
                 let same = is_run_the_same_way(&call.contract, &contract);
                 if !asks && !same {
                     let message = format!("not run: `{tool}` changed while the call waited");
@@ -77,14 +83,36 @@ impl Draft {
             }
         }
     }
+
+    /// Returns whether a call of the tool as it is now would be asked about. What rules and
+    /// environment say of it is not known here, and is heard when a person has answered.
+    fn would_ask(&self, call: &Call, contract: &Contract) -> Result<bool, Refusal> {
+        let open = self.require_open()?;
+        let question = Question {
+            contract,
+            arguments: &call.arguments,
+            level: open.config.level,
+            profile: open.config.profile,
+            exposure: &open.config.exposure,
+            reports: &[],
+            grants: open.grants(),
+            now: self.now,
+        };
+        Ok(question.derive().decision == Verdict::Ask)
+    }
 }
 
-fn waits_for_approval(call: &Call) -> bool {
+/// Returns whether a person's yes lets the call run, or is waited for: it was, or would be, about
+/// another tool.
+fn rests_on_a_person(call: &Call) -> bool {
     match &call.phase {
         Phase::Waiting(wait) => wait.kind == SuspensionKind::Approval,
         Phase::Previewing { .. } => true,
+        Phase::Ready { permit, .. } => match permit.basis {
+            Basis::Approval { .. } | Basis::Grant(_) => true,
+            Basis::Policy => false,
+        },
         Phase::Proposed
-        | Phase::Ready { .. }
         | Phase::Running { .. }
         | Phase::Verifying { .. }
         | Phase::Cancelling { .. }

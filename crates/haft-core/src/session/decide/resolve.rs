@@ -3,7 +3,7 @@
 use super::Draft;
 use super::attempt::said_to_have_happened;
 use super::session::refuse_agent;
-use crate::actor::Actor;
+use crate::actor::{Actor, ActorKind};
 use crate::id::{CallId, ResolutionId};
 use crate::json::DEPTH_MAX;
 use crate::outcome::{CallResult, Directives, ErrorClass, Failure};
@@ -40,6 +40,7 @@ impl Draft {
         }
         refuse_agent(&by, "end a wait")?;
         require_kind(suspension.kind, &resolution)?;
+        require_own_word(suspension.kind, &by)?;
         let resolver = Resolver { id, call, by };
         match resolution {
             Resolution::Approve { edit, note, grant } => {
@@ -171,6 +172,9 @@ impl Draft {
                 Failure::new(ErrorClass::Expired, "the client did not respond")
             }
             SuspensionKind::Settlement => not_known("nobody settled it in time"),
+            SuspensionKind::Child => {
+                Failure::new(ErrorClass::Expired, "the sub-agent did not finish in time")
+            }
         };
         self.end_wait(expired.call, expired.round, Decided::Expired)?;
         self.fail(expired.call, failure)
@@ -236,15 +240,27 @@ fn awaited(call: &Call, now: Timestamp) -> Result<&Suspension, Refusal> {
 }
 
 fn require_kind(expected: SuspensionKind, resolution: &Resolution) -> Result<(), Refusal> {
-    use SuspensionKind::{Approval, ClientExec, Elicitation, Settlement};
+    use SuspensionKind::{Approval, Child, ClientExec, Elicitation, Settlement};
     let (fits, found) = match resolution {
         Resolution::Approve { .. } => (expected == Approval, "approve"),
         Resolution::Deny { .. } => (matches!(expected, Approval | Elicitation), "deny"),
         Resolution::Answer { .. } => (expected == Elicitation, "answer"),
-        Resolution::Result { .. } => (expected == ClientExec, "result"),
+        Resolution::Result { .. } => (matches!(expected, ClientExec | Child), "result"),
         Resolution::Settle(_) => (expected == Settlement, "settle"),
     };
     if fits { Ok(()) } else { Err(Refusal::WrongKind { expected, found }) }
+}
+
+/// What a sub-agent did is nobody else's to say.
+fn require_own_word(kind: SuspensionKind, by: &Actor) -> Result<(), Refusal> {
+    if kind == SuspensionKind::Child && by.kind != ActorKind::System {
+        return Err(Refusal::NotAllowed {
+            actor: by.clone(),
+            action: "say what a sub-agent did",
+            reason: "its session does; cancel the call to stop waiting",
+        });
+    }
+    Ok(())
 }
 
 fn require_fit(fit: Fit) -> Result<(), Refusal> {

@@ -18,6 +18,7 @@ impl Draft {
                 session: opened.session,
                 config: Arc::new(opened.config),
                 by: opened.by,
+                parent: None,
             }),
             State::Open(_) => Err(Refusal::AlreadyOpen),
             State::Ended { .. } => Err(Refusal::Ended),

@@ -18,6 +18,7 @@ impl Draft {
     pub(super) fn interrupt(&mut self, interrupted: Interrupted) -> Result<(), Refusal> {
         self.require_open()?;
         refuse_agent(&interrupted.by, "interrupt itself")?;
+        self.cancel_wakes(&interrupted.by)?;
         self.stop_turn(interrupted.by, interrupted.note, InterruptCause::Asked)
     }
 
@@ -96,8 +97,13 @@ impl Draft {
             Phase::Waiting(suspension) if suspension.kind == SuspensionKind::Settlement => {
                 self.fail(id, not_known("it was stopped before anyone settled it"))
             }
-            Phase::Verifying { .. } => {
+            Phase::Verifying { attempt, .. } => {
+                self.effects.push(Effect::Cancel { call: id, attempt: *attempt });
                 self.fail(id, not_known("it was stopped before that was found out"))
+            }
+            Phase::Previewing { .. } => {
+                self.effects.push(Effect::Cancel { call: id, attempt: call.attempts });
+                self.fail(id, Failure::new(ErrorClass::Cancelled, message))
             }
             Phase::Ready { cause: StartCause::Retry | StartCause::Recovery, .. }
                 if call.contract.mutates != Mutates::None =>
@@ -105,7 +111,6 @@ impl Draft {
                 self.fail(id, not_known("an earlier attempt may have; it was not tried again"))
             }
             Phase::Proposed
-            | Phase::Previewing { .. }
             | Phase::Waiting(_)
             | Phase::Ready { .. }
             | Phase::AtProvider { .. } => {

@@ -40,7 +40,7 @@ fn check_names(definition: &Definition, tools: &Tools<'_>, report: &mut Report<'
     let told = alternatives(&definition.description).into_iter().map(|name| ("description", name));
     for (field, name) in routed.chain(told) {
         match tools.get(&name).map(|tool| tool.spec().status) {
-            Some(Status::Active) => {}
+            Some(Status::Active | Status::Unlisted) => {}
             Some(Status::Deprecated | Status::Removed) => {
                 let code = (Severity::Warning, Code::AlternativeNotOffered);
                 let found = format!("models are not offered `{name}`");

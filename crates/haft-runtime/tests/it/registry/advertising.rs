@@ -45,6 +45,18 @@ fn s1_27_only_active_and_exposed_tools_are_offered() {
     assert_eq!(some.names().iter().map(ToolName::as_str).collect::<Vec<_>>(), ["send_mail"]);
 }
 
+// What only stands in for others, such as an undo, is offered where an operator names it.
+#[test]
+fn an_unlisted_tool_is_offered_only_where_it_is_named() {
+    let registry = registry(&["read_mail"]);
+    let mut unlisted = definition("restore_mail", &json!({"type": "object"}));
+    unlisted.status = Status::Unlisted;
+    registry.register(tool(unlisted)).unwrap();
+    assert_eq!(offered(&registry.advertise(&Exposure::default())), ["read_mail"]);
+    let named = Exposure { allow: Some([name("restore_mail")].into()), ..Exposure::default() };
+    assert_eq!(offered(&registry.advertise(&named)), ["restore_mail"]);
+}
+
 #[test]
 fn an_offer_is_made_once_and_again_after_a_change() {
     let registry = registry(&["read_mail", "send_mail"]);

@@ -35,15 +35,7 @@ fn nothing_outside_the_document_is_read() {
 
 #[test]
 fn a_pattern_that_needs_backtracking_is_refused_by_its_path() {
-    for pattern in [
-        "^(?=(a+)+$)a",
-        "(?<!x)y",
-        "(.*a){30}\\1",
-        "(",
-        "a{1000}{1000}",
-        "[ab]*a[ab]{2000}c",
-        "[z-a]",
-    ] {
+    for pattern in ["^(?=(a+)+$)a", "(?<!x)y", "(.*a){30}\\1", "(", "a{1000}{1000}", "[z-a]"] {
         let error = refused(&json!({"properties": {"a": {"items": {"pattern": pattern}}}}));
         let text = error.to_string();
         assert!(text.contains("`/properties/a/items/pattern`"), "{text}");
@@ -63,6 +55,32 @@ fn a_pattern_that_needs_backtracking_is_refused_by_its_path() {
     for pattern in ["^(a+)+$", "^(a?){90}a{90}$", "(a|b)*a(a|b){20}[cd]", "^.{1,100}$"] {
         assert!(!validator(&json!({"type": "string", "pattern": pattern})).fits(&text));
     }
+}
+
+// What a character may be held against is bounded, not how the pattern is written.
+#[test]
+fn a_pattern_that_could_take_seconds_is_refused_and_a_large_harmless_one_is_not() {
+    let compiled = |pattern: &str| {
+        let schema = Schema::from_value(&json!({"type": "string", "pattern": pattern}));
+        Validator::compile(&schema.unwrap())
+    };
+    for pattern in ["^.{1,400}$", r"^[\w.+-]+@[\w-]+\.[\w.]+$", r"^\d{4}-\d\d-\d\d$", "a{0,200}b"] {
+        assert!(compiled(pattern).is_ok(), "{pattern}");
+    }
+    for pattern in [
+        "[ab]*a[ab]{2000}c",
+        "^(a?){5000}$",
+        "[ab]*a[ab]{300}c",
+        "a[^c]{300}c",
+        "^(.{20}x)*(.{300})$",
+    ] {
+        let refused = compiled(pattern).unwrap_err();
+        assert!(matches!(refused, CompileError::CostlyPattern { .. }), "{refused}");
+        assert!(refused.to_string().contains(pattern), "{refused}");
+    }
+    let many: Vec<_> = (0..8).map(|n| json!({"pattern": format!("{n}.{{200}}")})).collect();
+    let many = refused(&json!({ "allOf": many }));
+    assert!(matches!(many, CompileError::CostlyPattern { .. }), "{many}");
 }
 
 fn fan_out(levels: usize, way: impl Fn(&str) -> Value) -> Value {

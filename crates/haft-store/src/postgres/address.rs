@@ -1,0 +1,130 @@
+//! Where the database is, how connections to it are made, and how long anything may take.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config, Connection, Socket};
+
+use super::link::{described, trouble};
+use super::tls::{Encrypted, Tls, Trust};
+use crate::error::{Error, ErrorKind};
+
+/// How long it may take to connect, the greetings included.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How long an answer is waited for. A network that loses everything without a word, or something
+/// in between that holds everything back, looks like a database that thinks: so it is given up
+/// some time after the server itself would have ended the statement.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// As [`ANSWER_MAX`], for changes of the schema, which may move much.
+const MIGRATION_MAX: Duration = Duration::from_secs(3_600);
+
+/// Settings of every connection. A node that is frozen inside a transaction holds rows that the
+/// others need, and whoever waits for them holds up everything behind it on its connection: both
+/// are ended by the server.
+const LIMITS: &str = "-cidle_in_transaction_session_timeout=5s -clock_timeout=2s \
+     -cstatement_timeout=15s \
+     -ctcp_keepalives_idle=10 -ctcp_keepalives_interval=5 -ctcp_keepalives_count=2";
+
+/// Where the database is and how it is spoken to.
+#[derive(Debug, Clone)]
+pub(super) struct Address {
+    config: Config,
+    tls: Tls,
+    answer_max: Duration,
+}
+
+impl Address {
+    pub(super) fn parse(url: &str) -> Result<Self, Error> {
+        let invalid = |error: tokio_postgres::Error| {
+            let context = format!("the address of the database: {}", described(&error));
+            Error::new(ErrorKind::Invalid, context)
+        };
+        let (url, trust) = take_trust(url)?;
+        let mut config: Config = url.parse().map_err(invalid)?;
+        if trust != Trust::Anyone {
+            config.ssl_mode(SslMode::Require);
+        }
+        config.application_name("haft");
+        config.connect_timeout(CONNECT_MAX);
+        config.keepalives_idle(Duration::from_secs(10));
+        config.keepalives_interval(Duration::from_secs(5));
+        config.tcp_user_timeout(Duration::from_secs(20));
+        let address = Self { config, tls: Tls::new(&trust)?, answer_max: ANSWER_MAX };
+        Ok(address.with_options(LIMITS))
+    }
+
+    /// The same database with more settings for the session.
+    pub(super) fn with_options(&self, more: &str) -> Self {
+        let given = self.config.get_options().unwrap_or_default();
+        let options = format!("{given} {more}");
+        let mut address = self.clone();
+        address.config.options(options.trim_start());
+        address
+    }
+
+    /// The same database for who cannot wait for as long as others.
+    pub(super) fn answering_within(&self, answer_max: Duration) -> Self {
+        Self { answer_max, ..self.clone() }
+    }
+
+    /// The same database for changes of the schema.
+    pub(super) fn for_migrations(&self) -> Self {
+        self.with_options("-cstatement_timeout=0 -clock_timeout=60s")
+            .answering_within(MIGRATION_MAX)
+    }
+
+    pub(super) const fn answer_max(&self) -> Duration {
+        self.answer_max
+    }
+
+    pub(super) async fn connect(&self) -> Result<(Client, Connection<Socket, Encrypted>), Error> {
+        let connecting = self.config.connect(self.tls.clone());
+        match tokio::time::timeout(CONNECT_MAX, connecting).await {
+            Ok(connected) => connected.map_err(|error| trouble(&error)),
+            Err(_) => {
+                let context = "PostgreSQL: it was connected to and did not answer in time";
+                Err(Error::new(ErrorKind::Gone, context))
+            }
+        }
+    }
+}
+
+/// Takes out of the address what the driver does not know: whom to trust.
+fn take_trust(url: &str) -> Result<(Cow<'_, str>, Trust), Error> {
+    let Some((place, parameters)) = url.split_once('?') else {
+        return Ok((url.into(), Trust::Anyone));
+    };
+    let (mut is_verified, mut file, mut others) = (false, None, Vec::new());
+    for parameter in parameters.split('&') {
+        match parameter.split_once('=') {
+            Some(("sslmode", "verify-full")) => is_verified = true,
+            Some(("sslmode", "verify-ca")) => {
+                let context = "`sslmode=verify-ca` does not look at the host's name; use \
+                               `verify-full`";
+                return Err(Error::new(ErrorKind::Invalid, context));
+            }
+            Some(("sslrootcert", path)) => {
+                let path = percent_decode_str(path).decode_utf8().map_err(|error| {
+                    Error::new(ErrorKind::Invalid, format!("`sslrootcert`: {error}"))
+                })?;
+                file = Some(path.into_owned());
+            }
+            _ => others.push(parameter),
+        }
+    }
+    let trust = match (is_verified, file) {
+        (true, None) => Trust::System,
+        (true, Some(file)) if file == "system" => Trust::System,
+        (true, Some(file)) => Trust::File(file),
+        (false, None) => Trust::Anyone,
+        (false, Some(_)) => {
+            let context = "`sslrootcert` is of use only with `sslmode=verify-full`";
+            return Err(Error::new(ErrorKind::Invalid, context));
+        }
+    };
+    Ok((format!("{place}?{}", others.join("&")).into(), trust))
+}
