@@ -141,7 +141,7 @@ class Console {
     const count = this.waiting.filter((pending) => pending.kind !== "client_exec").length;
     document.title = `${count > 0 ? `(${count}) ` : ""}${VIEWS[current]?.name ?? "Haft"} · Haft`;
     fill(this.nav,
-      h("a", { class: "brand", href: "#/inbox" }, h("img", { src: "/console/icon.svg", alt: "" }), h("span", {}, "Haft")),
+      h("a", { class: "brand", href: "#/inbox", "aria-label": "Haft, inbox" }, h("img", { src: "/console/icon.svg", alt: "" }), h("span", {}, "Haft")),
       Object.entries(VIEWS).map(([path, { name, icon: sign }]) => h("a", { class: "nav", href: `#/${path}`, "aria-current": path === current ? "page" : false },
         icon(sign), h("span", {}, name), path === "inbox" && count > 0 ? h("span", { class: "count", "aria-label": `${count} waiting` }, count) : null)),
       h("span", { class: "spring" }),

@@ -93,9 +93,9 @@ pub(crate) fn router() -> Router<App> {
         .route("/", get(|headers: HeaderMap| async move { file("index.html", &headers) }))
         .route(
             "/console/{*path}",
-            get(|Path(path): Path<String>, headers: HeaderMap| async move {
-                file(&path, &headers)
-            }),
+            get(
+                |Path(path): Path<String>, headers: HeaderMap| async move { file(&path, &headers) },
+            ),
         )
 }
 
@@ -152,7 +152,9 @@ mod tests {
     fn no_page_has_script_or_style_within_it() {
         let page = ASSETS.iter().find(|asset| asset.path == "index.html").unwrap().text;
         assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains(" on"));
-        assert!(page.matches("<script").count() == page.matches("<script type=\"module\" src=").count());
+        assert!(
+            page.matches("<script").count() == page.matches("<script type=\"module\" src=").count()
+        );
         assert!(POLICY.contains("script-src 'self'") && !POLICY.contains("unsafe"));
     }
 

@@ -95,9 +95,11 @@ impl Server {
         let known = first_key.as_ref().map(FreshKey::reveal).or(config.admin_key.as_deref());
         // What is printed on this machine is meant for its own browser.
         let invitation = match known.filter(|_| address.ip().is_loopback()) {
-            Some(key) => Some(app.invitation().to(key).map_err(|error| {
-                StartError::Key(KeyError::NoRandomness(error.to_string()))
-            })?),
+            Some(key) => Some(
+                app.invitation()
+                    .to(key)
+                    .map_err(|error| StartError::Key(KeyError::NoRandomness(error.to_string())))?,
+            ),
             None => None,
         };
         let client_grace = config.client_grace;

@@ -183,13 +183,15 @@ function number(schema, start, place) {
 
 /** @param {Schema} schema @param {unknown} start @param {Place} place @returns {Control} */
 function checkbox(schema, start, place) {
-  const input = h("input", { type: "checkbox", id: `haft-field-${++lastId}`, ".checked": start === true });
+  // One that nobody touched says nothing: "no" may mean something else to a tool than not saying.
+  let isSaid = place.needed || typeof start === "boolean";
+  const input = h("input", { type: "checkbox", id: `haft-field-${++lastId}`, ".checked": start === true, onchange: () => (isSaid = true) });
   const hint = schema.description ? h("span", { class: "hint", id: `${input.id}-hint` }, String(schema.description)) : null;
   const problem = h("p", { class: "problem", id: `${input.id}-problem`, hidden: true });
   input.setAttribute("aria-describedby", [hint?.id, problem.id].filter(Boolean).join(" "));
   const element = h("div", { class: "field" },
     h("div", { class: "option" }, input, h("div", { class: "field" }, h("label", { for: input.id }, place.name), hint)), problem);
-  return { element, read: () => input.checked, mark: (problems) => show(problems, place.path, input, problem), focus: () => input.focus() };
+  return { element, read: () => (isSaid ? input.checked : undefined), mark: (problems) => show(problems, place.path, input, problem), focus: () => input.focus() };
 }
 
 /**

@@ -329,6 +329,8 @@ test("what people, models and tools write is never taken for markup", async () =
   const wait = await server.until(async () => (await server.get(`/pending?session=${session}`)).data.find(({ kind }) => kind === "approval"));
   const changed = { ...wait.arguments, new_string: MARKUP };
   await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve", arguments: changed, note: MARKUP });
+  await server.until(async () => (await server.get(`/pending?session=${session}`)).data.find(({ round }) => round === 2), "the second look");
+  await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve", note: MARKUP });
   await server.until(async () => (await server.events(session)).some(({ event }) => event.type === "turn.ended"));
   for (const place of ["/inbox", "/sessions", `/sessions/${session}`, `/permissions/${session}`, "/tools", "/agents", "/agents/environments"]) {
     const page = await at(place);

@@ -7,8 +7,8 @@ use haft_core::session::{DecidedBy, Refusal, Stale};
 use haft_core::{
     CallId, CallResult, Directives, ErrorClass, Failure, Millis, Output, ResolutionId, SessionId,
 };
-use haft_runtime::{Answer, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict};
 use haft_runtime::fresh_bits;
+use haft_runtime::{Answer, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

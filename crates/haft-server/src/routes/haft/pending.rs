@@ -177,5 +177,8 @@ pub(super) async fn watch(
 }
 
 fn moves_a_wait(event: &Event) -> bool {
-    matches!(event, Event::CallSuspended { .. } | Event::CallResolved { .. } | Event::CallFinished { .. })
+    matches!(
+        event,
+        Event::CallSuspended { .. } | Event::CallResolved { .. } | Event::CallFinished { .. }
+    )
 }

@@ -130,9 +130,11 @@ pub(super) async fn open(
         None => first(&app, &caller, Sort::Agent).await?,
     };
     let said = |text: &String| json!([{ "type": "text", "text": text }]);
-    let events: Vec<Value> = opening.message.iter().map(|text| {
-        json!({ "type": "user.message", "content": said(text) })
-    }).collect();
+    let events: Vec<Value> = opening
+        .message
+        .iter()
+        .map(|text| json!({ "type": "user.message", "content": said(text) }))
+        .collect();
     let declared = json!({
         "agent": agent, "environment_id": environment, "title": opening.title,
         "initial_events": events,
@@ -145,9 +147,9 @@ async fn first(app: &App, caller: &Caller, sort: Sort) -> Result<String, Error> 
     let current = |object: &crate::objects::Object| !object.is_archived();
     let (found, _) = app.objects().list(&caller.tenant, sort, None, 1, current).await?;
     let found = found.into_iter().next();
-    found.map(|object| object.id).ok_or_else(|| {
-        Error::invalid(format!("there is no {} yet; make one first", sort.noun()))
-    })
+    found
+        .map(|object| object.id)
+        .ok_or_else(|| Error::invalid(format!("there is no {} yet; make one first", sort.noun())))
 }
 
 /// The agents that a session can be opened with.
