@@ -186,10 +186,20 @@ pub fn unified_diff(name: &str, old: &[u8], new: &[u8]) -> String {
         (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
     let mut configured = TextDiff::configure();
     let diff = configured.timeout(DIFF_TIME).newline_terminated(true).diff_slices(&old, &new);
-    diff.unified_diff()
-        .context_radius(3)
-        .header(&format!("a{name}"), &format!("b{name}"))
-        .to_string()
+    let mut told = String::new();
+    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
+        if told.is_empty() {
+            told = format!("--- a{name}\n+++ b{name}\n");
+        }
+        told.push_str(&format!("{}\n", hunk.header()));
+        for change in hunk.iter_changes() {
+            told.push_str(&format!("{}{}", change.tag(), change.value()));
+            if !change.value().ends_with('\n') {
+                told.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+    told
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

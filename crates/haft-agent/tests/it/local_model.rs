@@ -3,6 +3,8 @@
 //! Small models choose badly, so what is proven is what must hold whatever they choose: nothing
 //! runs that was not approved, every call has its result, and the run ends.
 
+#![expect(clippy::print_stdout, reason = "what a model chose is worth a look")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
