@@ -12,7 +12,8 @@ use crate::metadata;
 const TESTS: &str = "crates/haft-server/tests/browser";
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let here = root.join(TESTS);
     let mut build = metadata::cargo();
     build.args(["build", "-p", "haft-cli"]).current_dir(root);

@@ -104,7 +104,8 @@ impl AgentToolset {
             if config.kind.as_deref().is_some_and(|kind| kind != name) {
                 return Err(Error::invalid(format!("tools: `{name}`: `type` must be its name")));
             }
-            let enabled = config.enabled.unwrap_or(is_known && self.is_enabled_by_default());
+            let enabled =
+                config.enabled.unwrap_or_else(|| is_known && self.is_enabled_by_default());
             if enabled && !is_known {
                 return Err(Error::unsupported(&format!("the tool `{name}` of the toolset")));
             }

@@ -158,7 +158,7 @@ fn a_session_that_waits_for_approval_goes_on_in_the_next_process() {
     let (status, late) = server.send(&session, &allowed);
     assert_eq!((status, &late["error"]["type"]), (400, &json!("invalid_request_error")));
     let events = server.until_idle(&session, "end_turn");
-    let text = Value::from(events.clone()).to_string();
+    let text = Value::from(events).to_string();
     assert!(text.contains("Hello from Haft."), "{text}");
     assert_eq!(server.get(&format!("/v1/sessions/{session}"))["status"], "idle");
 }

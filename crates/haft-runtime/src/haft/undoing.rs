@@ -4,7 +4,7 @@
 //! like any other when a crash interrupts it. Who may run it is settled by one record per call,
 //! written once: so a call is taken back at most once, whoever asks, on whatever node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use haft_core::permission::Exposure;
 use haft_core::session::{Config, Decided, Driver, Event, Refusal, State, SuspensionKind};

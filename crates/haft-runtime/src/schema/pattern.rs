@@ -76,7 +76,7 @@ fn places_of(hir: &Hir) -> usize {
         HirKind::Literal(literal) => literal.0.len(),
         HirKind::Class(_) => 1,
         HirKind::Repetition(repetition) => {
-            let times = repetition.max.unwrap_or(repetition.min.saturating_add(1)).max(1);
+            let times = repetition.max.unwrap_or_else(|| repetition.min.saturating_add(1)).max(1);
             let times = usize::try_from(times).unwrap_or(usize::MAX);
             places_of(&repetition.sub).saturating_mul(times)
         }

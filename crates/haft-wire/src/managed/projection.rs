@@ -3,6 +3,7 @@
 use std::mem;
 
 use haft_core::journal::{Entry, JournalError};
+use haft_core::json::{JsonLimits, parse_object};
 use haft_core::permission::Verdict;
 use haft_core::session::{Decided, Event, InterruptCause, Rejection, Toolset, TurnEnding};
 use haft_core::tool::Executor;
@@ -125,7 +126,7 @@ impl Projection {
             }
             Event::TurnEnded { ending, .. } => self.end_turn(&ending),
             Event::CallProposed { call, contract, arguments, derivation, .. } => {
-                let input = arguments.record().clone();
+                let input = arguments.record();
                 self.propose(
                     call,
                     contract.executor,
@@ -175,7 +176,7 @@ impl Projection {
         id: CallId,
         executor: Executor,
         tool: &str,
-        input: Map<String, Value>,
+        input: &Map<String, Value>,
         decision: Verdict,
     ) {
         let side = match executor {
@@ -199,8 +200,8 @@ impl Projection {
     fn reject(&mut self, call: CallId, name: &str, rejection: &Rejection) {
         if !self.calls.iter().any(|open| open.id == call) {
             let raw = rejection.raw_arguments.as_deref().unwrap_or_default();
-            let input = serde_json::from_str(raw).unwrap_or_default();
-            self.propose(call, Executor::Server, name, input, Verdict::Deny);
+            let input = parse_object(raw.as_bytes(), JsonLimits::default()).unwrap_or_default();
+            self.propose(call, Executor::Server, name, &input, Verdict::Deny);
         }
         let failure = Failure::new(rejection.reason.class(), &rejection.message);
         self.tell_result(call, &CallResult::Err(failure));

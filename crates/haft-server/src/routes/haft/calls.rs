@@ -194,7 +194,7 @@ pub(super) async fn undo(
         error => Error::invalid(error.to_string()),
     })?;
     let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
-    Ok(Json(taken_back(by, Some(answer))))
+    Ok(Json(taken_back(by, Some(&answer))))
 }
 
 /// Says whether a call was taken back, or is being.
@@ -211,11 +211,11 @@ pub(super) async fn undone(
     let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
     let Some((session, call)) = by else { return Ok(Json(json!({ "state": "none" }))) };
     let answer = app.haft().answer(session, call).await;
-    Ok(Json(taken_back(by, answer.ok().flatten())))
+    Ok(Json(taken_back(by, answer.ok().flatten().as_ref())))
 }
 
-fn taken_back(by: Option<(SessionId, CallId)>, answer: Option<Answer>) -> Value {
-    let (state, message) = match &answer {
+fn taken_back(by: Option<(SessionId, CallId)>, answer: Option<&Answer>) -> Value {
+    let (state, message) = match answer {
         None => ("running", None),
         Some(Answer::Waiting(_)) => ("waiting", None),
         Some(Answer::InDoubt(_)) => ("in_doubt", None),

@@ -159,11 +159,11 @@ pub(crate) async fn update(
     let agent = app.objects().get(&caller.tenant, SORT, &id).await?;
     require_current(&agent)?;
     let version = version_of(&agent);
-    if let Some(seen) = changes.remove("version") {
-        if seen.as_u64() != Some(version) {
-            let message = format!("the agent is at version {version}, not at {seen}");
-            return Err(Error::conflict(message));
-        }
+    if let Some(seen) = changes.remove("version")
+        && seen.as_u64() != Some(version)
+    {
+        let message = format!("the agent is at version {version}, not at {seen}");
+        return Err(Error::conflict(message));
     }
     let declared: Declared = read(changed(&agent, changes))?;
     let members = declared.settled(&app)?;
@@ -275,8 +275,8 @@ pub(crate) async fn versions(
     let before = params.one::<u64>("page")?;
     params.finish()?;
     let latest = app.objects().get(&caller.tenant, SORT, &id).await?;
-    let first = before.unwrap_or(version_of(&latest) + 1).saturating_sub(1);
-    let last = first.saturating_sub(u64::from(limit)).max(0) + 1;
+    let first = before.unwrap_or_else(|| version_of(&latest) + 1).saturating_sub(1);
+    let last = first.saturating_sub(u64::from(limit)) + 1;
     let mut data = Vec::new();
     for version in (last..=first).rev() {
         let found = app.objects().find(&caller.tenant, SORT, &id, Which::Number(version)).await?;

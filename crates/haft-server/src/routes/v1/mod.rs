@@ -7,7 +7,7 @@ pub(crate) mod sessions;
 
 use axum::Router;
 use axum::routing::{get, post};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::app::App;
 
@@ -35,5 +35,7 @@ pub(crate) fn router() -> Router<App> {
 
 /// A page of things, and where the next one starts.
 fn page(data: Vec<Value>, next: Option<String>) -> Value {
-    json!({ "data": data, "next_page": next })
+    let next = next.map_or(Value::Null, Value::String);
+    let members = [("data".to_owned(), Value::Array(data)), ("next_page".to_owned(), next)];
+    Value::Object(Map::from_iter(members))
 }
