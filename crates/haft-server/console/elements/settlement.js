@@ -31,7 +31,7 @@ export class HaftSettlement extends WaitingElement {
       this.button("Leave it unknown", { look: "quiet", onclick: () => this.settle("give_up") }),
       h("span", { class: "spring" }),
       ...(pending.barred ? [] : [this.button("It did not: run it again", { icon: "play", onclick: () => this.settle("run_again") })]),
-      this.button("It happened", { look: "primary", icon: "check", onclick: () => this.settle("happened") }),
+      this.button("It happened", { icon: "check", onclick: () => this.settle("happened") }),
     ];
   }
 

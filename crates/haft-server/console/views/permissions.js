@@ -90,7 +90,7 @@ function decision(app, session, call) {
     h("span", { class: "grow aside" }, brief(call.arguments, 100)), h("span", { class: "aside", title: exact(call.proposedAt) }, when(call.proposedAt, Date.now()))),
     h("div", { class: "pad" }, h("table", { class: "data" }, h("thead", { class: "visually-hidden" }, h("tr", {}, ["Says", "Source", "Reason"].map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, (call.derivation?.findings ?? []).map((finding) => h("tr", {}, h("td", {}, h("span", { class: `badge ${TONES[finding.verdict]}` }, finding.verdict)), h("td", {}, sourceName(finding.source)), h("td", {}, finding.reason))))),
-      call.rejection ? h("p", {}, call.rejection.message) : null, h("pre", { class: "block", tabindex: "0" }, pretty(call.arguments)), propose, slot)));
+      call.rejection ? h("p", {}, call.rejection.message) : null, h("pre", { class: "block", tabindex: "0" }, pretty(call.arguments)), h("div", {}, propose), slot)));
 }
 
 /** @param {App} app @param {string} session @param {Call} call */
