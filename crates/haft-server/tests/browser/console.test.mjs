@@ -22,6 +22,9 @@ after(async () => {
   await server.stop();
 });
 
+/** The views that the docs show, and how. */
+const PICTURED = ["inbox-light", "inbox-dark", "session-narrow", "agents-light"];
+
 /** Pictures for the docs, when they are asked for. */
 async function shot(page, name) {
   if (!process.env.HAFT_SHOTS) return;
@@ -360,8 +363,8 @@ for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390]])
       assert.deepEqual(await axeFindings(page), [], place);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= width, `${place} is ${wide} wide`);
-      if (scheme === "dark" || width < 1000) await shot(page, `${name}-${scheme}${width < 1000 ? "-narrow" : ""}`);
-      else if (name === "inbox") await shot(page, name);
+      const look = width < 1000 ? "narrow" : scheme;
+      if (PICTURED.includes(`${name}-${look}`)) await shot(page, `${name}-${look}`);
       await page.context().close();
     }
     await server.post(`/sessions/${session}/interrupt`, {});
