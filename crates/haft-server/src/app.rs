@@ -23,6 +23,7 @@ struct Inner {
     objects: Objects,
     suspend_ttl: Millis,
     hosts: Hosts,
+    origins: Vec<String>,
     invitation: Invitation,
     presence: Presence,
     shutdown: CancellationToken,
@@ -38,7 +39,13 @@ pub(crate) enum Hosts {
 }
 
 impl App {
-    pub(crate) fn new(haft: Haft, keys: Keys, suspend_ttl: Millis, hosts: Hosts) -> Self {
+    pub(crate) fn new(
+        haft: Haft,
+        keys: Keys,
+        suspend_ttl: Millis,
+        hosts: Hosts,
+        origins: Vec<String>,
+    ) -> Self {
         let objects = Objects::new(haft.store().clone());
         let shutdown = CancellationToken::new();
         let (invitation, presence) = (Invitation::default(), Presence::default());
@@ -48,6 +55,7 @@ impl App {
             objects,
             suspend_ttl,
             hosts,
+            origins,
             invitation,
             presence,
             shutdown,
@@ -72,6 +80,11 @@ impl App {
 
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.0.hosts
+    }
+
+    /// The sites beside our own whose pages may call.
+    pub(crate) fn origins(&self) -> &[String] {
+        &self.0.origins
     }
 
     pub(crate) fn invitation(&self) -> &Invitation {

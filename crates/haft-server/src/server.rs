@@ -28,6 +28,9 @@ pub struct Config {
     pub client_grace: Option<Millis>,
     /// Names under which the server is called, beside those of this machine for itself.
     pub hosts: Vec<String>,
+    /// Sites whose pages may call, such as `https://app.example.org`; without any, only the
+    /// server's own.
+    pub origins: Vec<String>,
 }
 
 impl Default for Config {
@@ -37,6 +40,7 @@ impl Default for Config {
             suspend_ttl: Millis::from_secs(300),
             client_grace: Some(Millis::from_secs(5)),
             hosts: Vec::new(),
+            origins: Vec::new(),
         }
     }
 }
@@ -90,7 +94,7 @@ impl Server {
             true => Hosts::Any,
             false => Hosts::Local([config.hosts, vec![address.ip().to_string()]].concat()),
         };
-        let app = App::new(haft, keys, config.suspend_ttl, hosts);
+        let app = App::new(haft, keys, config.suspend_ttl, hosts, config.origins);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
         let known = first_key.as_ref().map(FreshKey::reveal).or(config.admin_key.as_deref());
         // What is printed on this machine is meant for its own browser.

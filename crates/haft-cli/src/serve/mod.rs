@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// A further name under which the server is called, such as that of a reverse proxy.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// A site whose pages may call this server, such as `https://app.example.org`.
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    origins: Vec<String>,
     /// The admin key; without it one is made and shown at the first start.
     #[arg(long, env = "HAFT_API_KEY", hide = true, hide_env_values = true)]
     api_key: Option<String>,
@@ -100,6 +103,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         admin_key: args.api_key.clone(),
         suspend_ttl: args.suspend_ttl,
         hosts: args.hosts.clone(),
+        origins: args.origins.clone(),
         // The other nodes of a database have clients of their own.
         client_grace: args.place.database_url.is_none().then_some(CLIENT_GRACE),
     };

@@ -6,7 +6,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { MARKUP } from "./fixtures.mjs";
-import { axeFindings, launch, open } from "./harness.mjs";
+import { axeFindings, launch, open, serveStatic } from "./harness.mjs";
 import { KEY, Server } from "./server.mjs";
 
 const SHOTS = path.join(import.meta.dirname, "../../../../docs/console");
@@ -370,6 +370,21 @@ for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390]])
     await server.post(`/sessions/${session}/interrupt`, {});
   });
 }
+
+test("a page of another site that the operator named can use the client, and no other", async () => {
+  const site = await serveStatic({ "/page.html": `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><title>A site</title>` }, { policy: "default-src *" });
+  const own = await Server.start({ args: ["--allow-origin", site.base] });
+  const page = await open(browser, `${site.base}/page.html`);
+  const use = (base) => page.evaluate(async ([from, key]) => {
+    const { Haft } = await import(`${from}/console/haft.js`);
+    return (await new Haft({ base: from, key }).pending()).data.length;
+  }, [base, KEY]);
+  assert.equal(await use(own.base), 0);
+  await assert.rejects(use(server.base));
+  await page.context().close();
+  await own.stop();
+  site.close();
+});
 
 test("a page of another site, or one in a frame, gets nothing", async () => {
   const foreign = await fetch(`${server.base}/haft/v1/pending`, { headers: { authorization: `Bearer ${KEY}`, origin: "http://evil.example" } });

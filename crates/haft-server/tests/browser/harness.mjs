@@ -25,10 +25,10 @@ export async function launch() {
 }
 
 /** Serves the console's files, and `pages` by their path. */
-export async function serveStatic(pages) {
+export async function serveStatic(pages, { policy = CSP } = {}) {
   const server = createServer(async (request, response) => {
     const url = new URL(request.url, "http://x").pathname;
-    const head = (type) => response.writeHead(200, { "content-type": type, "content-security-policy": CSP });
+    const head = (type) => response.writeHead(200, { "content-type": type, "content-security-policy": policy });
     if (pages[url]) return head(url.endsWith(".js") ? "text/javascript" : "text/html").end(pages[url]);
     try {
       const body = await readFile(path.join(CONSOLE, path.normalize(url)));
