@@ -213,7 +213,7 @@ async fn approval_is_one_decision_about_what_is_stored() {
         haft.resolve(session, call, user("bob"), no("not now")),
     );
     assert_eq!(u8::from(first.is_ok()) + u8::from(second.is_ok()), 1);
-    let loser = first.err().or(second.err()).unwrap();
+    let loser = first.err().or_else(|| second.err()).unwrap();
     assert!(loser.to_string().contains("stale"), "{loser}");
     let outcome = done(haft.wait(session, call).await.unwrap());
     assert_eq!(u32::from(outcome.is_ok()), effects.count());
