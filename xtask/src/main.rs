@@ -4,6 +4,7 @@
 //! well, 1 something was found or failed, 2 the arguments make no sense.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the terminal is all xtask has")]
 
+mod browser;
 mod clients;
 mod metadata;
 mod programs;

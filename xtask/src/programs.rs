@@ -11,6 +11,7 @@ use crate::Verdict;
 /// A program that Debian and Ubuntu have a package of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
+    Chromium,
     Npm,
     Postgresql,
     PythonVenv,
@@ -23,6 +24,7 @@ const POSTGRESQL_VERSIONS: &str = "/usr/lib/postgresql";
 impl Program {
     const fn name(self) -> &'static str {
         match self {
+            Self::Chromium => "chromium",
             Self::Npm => "npm",
             Self::Postgresql => "postgresql",
             Self::PythonVenv => "python3-venv",
@@ -32,6 +34,7 @@ impl Program {
 
     fn is_installed(self) -> bool {
         match self {
+            Self::Chromium => Path::new("/usr/bin/chromium").exists(),
             Self::Npm => answers("node") && answers("npm"),
             Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),
             Self::PythonVenv => has_venv(),

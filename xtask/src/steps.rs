@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, clients, tidy, transcript};
+use crate::{Verdict, browser, clients, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -56,6 +56,8 @@ enum Run {
     },
     /// Installs what the tests start beside our own programs, where it is missing.
     Install(Program),
+    /// The console in a real browser against the real binary.
+    Browser,
     /// The official SDKs against the real binary.
     Clients,
     Tidy,
@@ -128,6 +130,20 @@ static STEPS: &[Step] = &[
         applies: Applies::Always,
         run: Run::Clients,
         advice: "run one conversation alone with `pytest -k NAME` below crates/haft-server/tests/sdk, or `node --test --test-name-pattern=NAME` below sdk-ts",
+    },
+    Step {
+        name: "chromium",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Install(Program::Chromium),
+        advice: "install chromium by hand, or leave it out with `cargo xtask test fast`",
+    },
+    Step {
+        name: "browser",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Browser,
+        advice: "run one test alone with `node --test --test-name-pattern=NAME .` below crates/haft-server/tests/browser",
     },
     Step {
         name: "doctests",
@@ -221,6 +237,7 @@ impl Run {
                 }
             }
             Run::Install(program) => programs::install(program),
+            Run::Browser => browser::run(root),
             Run::Clients => clients::run(root),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),
@@ -289,7 +306,7 @@ mod tests {
         let needy: Vec<_> = STEPS.iter().filter(|step| !step.is_in(Scope::Fast)).collect();
         assert_eq!(
             needy.iter().map(|step| step.name).collect::<Vec<_>>(),
-            ["postgresql", "strace", "python", "npm", "clients"]
+            ["postgresql", "strace", "python", "npm", "clients", "chromium", "browser"]
         );
     }
 

@@ -10,8 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::feed::Feeds;
+use crate::invitation::Invitation;
 use crate::keys::Keys;
 use crate::objects::Objects;
+use crate::presence::Presence;
 use crate::server::Config;
 
 /// The state of the server; a clone shares it.
@@ -26,6 +28,9 @@ struct Inner {
     suspend_ttl: Millis,
     uploads: Option<PathBuf>,
     hosts: Hosts,
+    origins: Vec<String>,
+    invitation: Invitation,
+    presence: Presence,
     shutdown: CancellationToken,
 }
 
@@ -40,10 +45,19 @@ pub(crate) enum Hosts {
 
 impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
-        let (objects, feeds) = (Objects::new(haft.store().clone()), Feeds::default());
-        let shutdown = CancellationToken::new();
-        let (suspend_ttl, uploads) = (config.suspend_ttl, config.uploads.clone());
-        Self(Arc::new(Inner { haft, keys, objects, feeds, suspend_ttl, uploads, hosts, shutdown }))
+        Self(Arc::new(Inner {
+            objects: Objects::new(haft.store().clone()),
+            haft,
+            keys,
+            feeds: Feeds::default(),
+            suspend_ttl: config.suspend_ttl,
+            uploads: config.uploads.clone(),
+            hosts,
+            origins: config.origins.clone(),
+            invitation: Invitation::default(),
+            presence: Presence::default(),
+            shutdown: CancellationToken::new(),
+        }))
     }
 
     pub(crate) fn haft(&self) -> &Haft {
@@ -68,6 +82,19 @@ impl App {
 
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.0.hosts
+    }
+
+    /// The sites beside our own whose pages may call.
+    pub(crate) fn origins(&self) -> &[String] {
+        &self.0.origins
+    }
+
+    pub(crate) fn invitation(&self) -> &Invitation {
+        &self.0.invitation
+    }
+
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.0.presence
     }
 
     /// How long a call waits for someone unless its tool says.

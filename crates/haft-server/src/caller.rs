@@ -35,6 +35,11 @@ impl Caller {
         *owner == self.actor || self.holds(Scope::Admin)
     }
 
+    /// Returns how far the key reaches.
+    pub(crate) fn scopes(&self) -> &[Scope] {
+        &self.scopes
+    }
+
     /// Refuses a caller whose key does not reach so far.
     pub(crate) fn require(&self, scope: Scope) -> Result<(), Error> {
         if self.holds(scope) {

@@ -1,9 +1,10 @@
-//! What a fresh install shows without a model's key: an agent that follows a script.
+//! What a fresh install shows without a model's key: an agent that follows a script. The script
+//! is made up; the tools, the waits and the log are real.
 
 use haft_agent::{Script, ScriptError};
 use haft_core::Actor;
-use haft_store::{Expected, Tenant};
-use serde_json::json;
+use haft_store::{Expected, Tenant, Which};
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::Error;
@@ -15,33 +16,34 @@ pub(crate) const SCRIPT: &str = "demo";
 const AGENT: &str = "agent_demo";
 const ENVIRONMENT: &str = "env_demo";
 
-const TURNS: &str = r#"{
-  "turns": [
-    {"say": "I will write a greeting into a file. You are asked first.",
-     "calls": [{"tool": "write", "arguments": {"file_path": "/workspace/hello.txt", "content": "Hello from Haft.\n"}}]},
-    {"say": "Now I look at what is there.",
-     "calls": [{"tool": "bash", "arguments": {"command": "ls -l /workspace && cat /workspace/hello.txt"}}]},
-    {"say": "That was the demo: this agent follows a script and is no model. Set ANTHROPIC_API_KEY or OPENAI_API_KEY and name a model to talk to one."}
-  ],
-  "then": "repeat"
-}"#;
-
 /// Returns the script that the demo agent follows.
 pub(crate) fn script() -> Result<Script, ScriptError> {
-    Script::from_json(TURNS)
+    Script::from_json(include_str!("../data/demo-script.json"))
+}
+
+/// Returns what a person may begin with in the console.
+pub(crate) fn starters(agent: &str) -> Value {
+    match agent {
+        AGENT => json!([{
+            "title": "Take the tour",
+            "detail": "A question, a change that you approve, and a way back. No model, one minute.",
+            "message": "Show me what you can do.",
+        }]),
+        _ => json!([]),
+    }
 }
 
 /// Puts the demo's agent and environment there, unless they are.
 pub(crate) async fn install(app: &App) -> Result<(), Error> {
     let tenant = Tenant::new("default").map_err(Error::internal)?;
-    let asks = json!({"type": "always_ask"});
-    let tools: Vec<ToolParam> = serde_json::from_value(json!([{
-        "type": "agent_toolset_20260401",
-        "configs": [{"name": "write", "permission_policy": asks}],
-    }]))
-    .map_err(Error::internal)?;
-    let at = app.now();
-    let agent = json!({
+    put(app, &tenant, Sort::Environment, ENVIRONMENT, environment(app)).await?;
+    put(app, &tenant, Sort::Agent, AGENT, agent(app)?).await
+}
+
+fn agent(app: &App) -> Result<Value, Error> {
+    let tools: Vec<ToolParam> =
+        serde_json::from_str(include_str!("../data/demo-tools.json")).map_err(Error::internal)?;
+    Ok(json!({
         "name": "Demo (scripted)",
         "model": {"id": format!("scripted/{SCRIPT}"), "speed": "standard"},
         "description": "Follows a script, without a model.",
@@ -49,9 +51,12 @@ pub(crate) async fn install(app: &App) -> Result<(), Error> {
         "tools": settled_tools(&tools, app.suspend_ttl())?,
         "metadata": {}, "mcp_servers": [], "skills": [], "multiagent": null,
         "execution_identity": {"type": "service_account"},
-        "version": 1, "created_at": at.to_string(), "archived_at": null,
-    });
-    let environment = json!({
+        "version": 1, "created_at": app.now().to_string(), "archived_at": null,
+    }))
+}
+
+fn environment(app: &App) -> Value {
+    json!({
         "name": "Demo",
         "config": {
             "type": "cloud",
@@ -62,17 +67,22 @@ pub(crate) async fn install(app: &App) -> Result<(), Error> {
             "packages": {"apt": [], "cargo": [], "gem": [], "go": [], "npm": [], "pip": []},
         },
         "description": "A workspace without network.", "metadata": {},
-        "created_at": at.to_string(), "archived_at": null,
-    });
-    let put = async |sort: Sort, id: &str, members: serde_json::Value| {
-        let members: Members = serde_json::from_value(members).map_err(Error::internal)?;
-        if app.objects().find(&tenant, sort, id, haft_store::Which::Latest).await?.is_some() {
-            return Ok(());
-        }
-        let place = sort.place(&tenant, id)?;
-        let by = Actor::system();
-        app.objects().put(place, Expected::Absent, &members, &by, at).await.map(|_| ())
-    };
-    put(Sort::Environment, ENVIRONMENT, environment).await?;
-    put(Sort::Agent, AGENT, agent).await
+        "created_at": app.now().to_string(), "archived_at": null,
+    })
+}
+
+async fn put(
+    app: &App,
+    tenant: &Tenant,
+    sort: Sort,
+    id: &str,
+    members: Value,
+) -> Result<(), Error> {
+    let members: Members = serde_json::from_value(members).map_err(Error::internal)?;
+    if app.objects().find(tenant, sort, id, Which::Latest).await?.is_some() {
+        return Ok(());
+    }
+    let place = sort.place(tenant, id)?;
+    app.objects().put(place, Expected::Absent, &members, &Actor::system(), app.now()).await?;
+    Ok(())
 }

@@ -95,6 +95,11 @@ impl Error {
         self.kind == Kind::Conflict
     }
 
+    /// Adds members beside type and message, for programs.
+    pub(crate) fn with_details(self, details: Value) -> Self {
+        Self { details: Some(details), ..self }
+    }
+
     /// Something of ours: the caller is told that it went wrong, the log is told what.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");

@@ -2,8 +2,11 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, HOST, ORIGIN, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -13,10 +16,18 @@ use crate::error::{Error, Kind};
 /// Gives a request its id, refuses what a browser was led to send, and writes errors out.
 pub(crate) async fn answered(State(app): State<App>, request: Request, next: Next) -> Response {
     let id = app.fresh_id("req").unwrap_or_else(|_| "req".to_owned());
-    let mut response = match expected(app.hosts(), request.headers(), request.uri()) {
+    let guest = guest(app.origins(), request.headers());
+    let mut response = match expected(app.hosts(), guest.as_ref(), &request) {
+        // A browser asks before it sends a guest's request with a key.
+        Ok(()) if guest.is_some() && request.method() == Method::OPTIONS => {
+            StatusCode::NO_CONTENT.into_response()
+        }
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     };
+    if let Some(origin) = guest {
+        welcome(response.headers_mut(), origin);
+    }
     if let Some(error) = response.extensions_mut().remove::<Error>() {
         let (mut parts, _) = response.into_parts();
         let body = Json(error.body(&id)).into_response();
@@ -29,9 +40,34 @@ pub(crate) async fn answered(State(app): State<App>, request: Request, next: Nex
     response
 }
 
+/// Returns the origin of a page of another site that the operator lets call.
+fn guest(origins: &[String], headers: &HeaderMap) -> Option<HeaderValue> {
+    let origin = headers.get(ORIGIN)?;
+    let is_known = origins.iter().any(|known| known.as_bytes() == origin.as_bytes());
+    is_known.then(|| origin.clone())
+}
+
+/// Lets a guest read the answer. Nothing of the browser's own is sent along: a guest brings a key.
+fn welcome(headers: &mut HeaderMap, origin: HeaderValue) {
+    let may = HeaderValue::from_static;
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(VARY, may("origin"));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, may("GET, POST, DELETE"));
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        may("authorization, content-type, last-event-id, x-api-key"),
+    );
+    headers.insert(ACCESS_CONTROL_MAX_AGE, may("600"));
+}
+
 /// A page of another site can make a browser send requests here, but not under our name
 /// (`Host`), and not without saying whose page it is (`Origin`).
-fn expected(hosts: &Hosts, headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
+fn expected<B>(
+    hosts: &Hosts,
+    guest: Option<&HeaderValue>,
+    request: &HttpRequest<B>,
+) -> Result<(), Error> {
+    let (headers, uri) = (request.headers(), request.uri());
     let refused = |message: String| Err(Error::new(Kind::Permission, message));
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let host = text(HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
@@ -45,6 +81,7 @@ fn expected(hosts: &Hosts, headers: &HeaderMap, uri: &Uri) -> Result<(), Error> 
         return refused(format!("this server is not called `{host}`"));
     }
     match text(ORIGIN) {
+        Some(_) if guest.is_some() => Ok(()),
         Some(origin) if origin.split_once("://").is_none_or(|(_, rest)| rest != host) => {
             refused(format!("pages of `{origin}` may not call this server"))
         }
@@ -69,13 +106,15 @@ mod tests {
     use super::*;
 
     fn looked_at(host: &str, origin: Option<&str>) -> bool {
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, host.parse().unwrap());
+        let mut request = HttpRequest::builder().uri("/").header(HOST, host);
         if let Some(origin) = origin {
-            headers.insert(ORIGIN, origin.parse().unwrap());
+            request = request.header(ORIGIN, origin);
         }
+        let request = request.body(()).unwrap();
         let hosts = Hosts::Local(vec!["haft.example.org".to_owned()]);
-        expected(&hosts, &headers, &Uri::from_static("/")).is_ok()
+        let origins = ["https://app.example.org".to_owned()];
+        let guest = guest(&origins, request.headers());
+        expected(&hosts, guest.as_ref(), &request).is_ok()
     }
 
     #[test]
@@ -84,6 +123,9 @@ mod tests {
         assert!(looked_at("[::1]:7800", None));
         assert!(looked_at("localhost:7800", Some("http://localhost:7800")));
         assert!(looked_at("haft.example.org", Some("https://haft.example.org")));
+        assert!(looked_at("localhost:7800", Some("https://app.example.org")));
+        assert!(!looked_at("localhost:7800", Some("http://app.example.org")));
+        assert!(!looked_at("evil.example", Some("https://app.example.org")));
         assert!(!looked_at("evil.example", None));
         assert!(!looked_at("localhost.evil.example:7800", None));
         assert!(!looked_at("localhost:7800", Some("http://evil.example")));

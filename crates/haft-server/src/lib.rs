@@ -12,16 +12,19 @@
 
 mod app;
 mod caller;
+mod console;
 mod demo;
 mod error;
 mod feed;
 mod guard;
 mod input;
+mod invitation;
 mod keys;
 mod memory;
 mod models;
 mod objects;
 mod plan;
+mod presence;
 mod routes;
 mod server;
 mod session;

@@ -27,6 +27,16 @@ pub(crate) enum ToolParam {
     Custom(CustomTool),
     #[serde(rename = "mcp_toolset")]
     McpToolset(Value),
+    #[serde(rename = "haft_tool")]
+    Own(OwnTool),
+}
+
+/// A tool as Haft itself defines one, which a person or a client runs: the wire API has no word
+/// for a form that a person fills in, nor for what an answer must look like.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OwnTool {
+    definition: Value,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -201,6 +211,25 @@ impl Planned {
         Ok(())
     }
 
+    fn add_own(&mut self, given: &OwnTool, suspend_ttl: Millis) -> Result<(), Error> {
+        // Read from text, in which a schema keeps the order of its members.
+        let text = given.definition.to_string();
+        let mut definition: Definition = serde_json::from_str(&text)
+            .map_err(|error| Error::invalid(format!("tools: `haft_tool`: {error}")))?;
+        let name = definition.name.clone();
+        self.claim(name.as_str())?;
+        let wrong = |error: String| Error::invalid(format!("tools: `{name}`: {error}"));
+        if !matches!(definition.executor, Executor::Human | Executor::Client) {
+            let message = "expected an executor that is outside: `human` or `client`";
+            return Err(wrong(message.to_owned()));
+        }
+        definition.suspend_ttl = suspend_ttl;
+        Registry::new().declare(definition.clone()).map_err(|error| wrong(error.to_string()))?;
+        self.exposed.insert(name);
+        self.toolset.own.push(definition);
+        Ok(())
+    }
+
     /// A canonical name that nothing else in the session has.
     fn free_name(&self, called: &str) -> ToolName {
         let folded: String = called
@@ -229,6 +258,7 @@ pub(crate) fn settled_tools(
         settled.push(match tool {
             ToolParam::AgentToolset(toolset) => ToolParam::AgentToolset(toolset.settled()?),
             ToolParam::Custom(custom) => ToolParam::Custom(custom.clone()),
+            ToolParam::Own(own) => ToolParam::Own(own.clone()),
             ToolParam::McpToolset(_) => return Err(Error::unsupported("an `mcp_toolset`")),
         });
     }
@@ -242,6 +272,7 @@ fn planned(tools: &[ToolParam], suspend_ttl: Millis) -> Result<Planned, Error> {
         match tool {
             ToolParam::AgentToolset(toolset) => planned.add_toolset(toolset)?,
             ToolParam::Custom(_) => {}
+            ToolParam::Own(own) => planned.add_own(own, suspend_ttl)?,
             ToolParam::McpToolset(_) => return Err(Error::unsupported("an `mcp_toolset`")),
         }
     }

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use crate::app::{App, Hosts};
 use crate::demo;
 use crate::keys::{FreshKey, KeyError, Keys};
+use crate::presence;
 use crate::routes;
 
 /// How a server behaves.
@@ -31,6 +32,12 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// What MCP clients are served at `/mcp`.
     pub mcp: Option<McpServer>,
+    /// How long a call for a client waits for one to be there; `None` for as long as it waits for
+    /// anything, where clients may be connected to another node.
+    pub client_grace: Option<Millis>,
+    /// Sites whose pages may call, such as `https://app.example.org`; without any, only the
+    /// server's own.
+    pub origins: Vec<String>,
 }
 
 impl Default for Config {
@@ -41,6 +48,8 @@ impl Default for Config {
             uploads: None,
             hosts: Vec::new(),
             mcp: None,
+            client_grace: Some(Millis::from_secs(5)),
+            origins: Vec::new(),
         }
     }
 }
@@ -66,6 +75,8 @@ pub struct Server {
     address: SocketAddr,
     first_key: Option<FreshKey>,
     mcp: Option<McpServer>,
+    client_grace: Option<Millis>,
+    invitation: Option<String>,
 }
 
 impl std::fmt::Debug for Server {
@@ -95,7 +106,18 @@ impl Server {
         };
         let app = App::new(haft, keys, &config, hosts);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
-        Ok(Self { app, listener, address, first_key, mcp: config.mcp })
+        let known = first_key.as_ref().map(FreshKey::reveal).or(config.admin_key.as_deref());
+        // What is printed on this machine is meant for its own browser.
+        let invitation = match known.filter(|_| address.ip().is_loopback()) {
+            Some(key) => Some(
+                app.invitation()
+                    .to(key)
+                    .map_err(|error| StartError::Key(KeyError::NoRandomness(error.to_string())))?,
+            ),
+            None => None,
+        };
+        let Config { mcp, client_grace, .. } = config;
+        Ok(Self { app, listener, address, first_key, mcp, client_grace, invitation })
     }
 
     /// Returns where it listens.
@@ -106,6 +128,15 @@ impl Server {
     /// Returns the admin key that was made because there was none; shown this once.
     pub fn first_key(&self) -> Option<&FreshKey> {
         self.first_key.as_ref()
+    }
+
+    /// Returns where the console is. On this machine, and when a key is known, the address signs
+    /// its first visitor in.
+    pub fn console_address(&self) -> String {
+        match &self.invitation {
+            Some(token) => format!("http://{}/#token={token}", self.address),
+            None => format!("http://{}/", self.address),
+        }
     }
 
     /// Returns the paths, for whoever puts more beside them.
@@ -126,6 +157,9 @@ impl Server {
                 tracing::debug!(%error, "a connection keeps its delay");
             }
         });
+        if let Some(grace) = self.client_grace {
+            drop(tokio::spawn(presence::watch(self.app.clone(), grace)));
+        }
         let shutdown = self.app.shutdown().clone();
         let stopped = async move {
             stop.await;

@@ -27,6 +27,9 @@ use crate::place::Place;
 /// How long what runs may go on after the server was asked to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a call for a browser waits for one to be there.
+const CLIENT_GRACE: Millis = Millis::from_secs(5);
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen.
@@ -40,6 +43,9 @@ pub(crate) struct Args {
     /// A further name under which the server is called, such as that of a reverse proxy.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// A site whose pages may call this server, such as `https://app.example.org`.
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    origins: Vec<String>,
     /// The admin key; without it one is made and shown at the first start.
     #[arg(long, env = "HAFT_API_KEY", hide = true, hide_env_values = true)]
     api_key: Option<String>,
@@ -103,6 +109,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         uploads: Some(args.place.data.join("uploads")),
         hosts: args.hosts.clone(),
         mcp: Some(mcp),
+        origins: args.origins.clone(),
+        // The other nodes of a database have clients of their own.
+        client_grace: args.place.database_url.is_none().then_some(CLIENT_GRACE),
     };
     let server = Server::bind(haft.clone(), listener, config).await?;
     let (mut terminated, mut interrupted) =
@@ -127,8 +136,10 @@ fn announce(args: &Args, server: &Server) {
         Some(_) => "the PostgreSQL database of --database-url".to_owned(),
         None => args.place.data.display().to_string(),
     };
-    let mut said =
-        format!("api      http://{address}/v1\nmcp      http://{address}/mcp\ndata     {data}\n");
+    let console = server.console_address();
+    let mut said = format!(
+        "console  {console}\napi      http://{address}/v1\nmcp      http://{address}/mcp\ndata     {data}\n"
+    );
     if let Some(key) = server.first_key() {
         said.push_str(&format!("key      {}  (shown this once)\n", key.reveal()));
     }

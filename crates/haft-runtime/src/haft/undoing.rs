@@ -65,6 +65,24 @@ impl Haft {
         }
     }
 
+    /// Returns the call that takes another one back, in a session of its own; `None` when nobody
+    /// has asked for that.
+    ///
+    /// # Errors
+    ///
+    /// When the session is not known, or the store has trouble.
+    pub async fn undone_by(
+        &self,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Option<(SessionId, CallId)>, UndoError> {
+        let loaded = self.store().load(session).await?.ok_or(InputError::UnknownSession)?;
+        let place = Place::new(loaded.tenant, SPACE, &call.to_string())?;
+        let current = self.store().version(&place, Which::Latest).await?;
+        let record = current.and_then(|version| read(version.body.as_deref()?));
+        Ok(record.map(|Record { session, call }| (session, call)))
+    }
+
     /// Returns what a call was given and gave.
     async fn done(&self, session: SessionId, call: CallId) -> Result<Done, UndoError> {
         let outcome = match self.answer(session, call).await? {

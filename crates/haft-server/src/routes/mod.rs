@@ -14,6 +14,7 @@ use axum::routing::get;
 use haft_mcp::McpServer;
 
 use crate::app::App;
+use crate::console;
 use crate::error::{Error, Kind};
 use crate::guard;
 
@@ -25,6 +26,7 @@ pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
     let mcp = served.map(|served| mcp::router(&app, served)).unwrap_or_default();
     Router::new()
         .merge(mcp)
+        .merge(console::router())
         .nest("/v1", v1::router())
         .merge(fronts::router())
         .nest("/haft/v1", haft::router())

@@ -1,7 +1,5 @@
 //! TLS on the way to PostgreSQL, against a real one that takes nothing else.
 
-#![expect(clippy::disallowed_methods, reason = "writes the authority's certificate to a file")]
-
 use haft_store::{ErrorKind, Store};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 

@@ -1,12 +1,45 @@
-//! What the Managed Agents API has no word for.
+//! What the Managed Agents API has no word for: the inbox and its verbs, the log as it is stored,
+//! what may run and why.
 
+mod artifacts;
+mod calls;
+mod events;
+mod found;
+mod grants;
+mod me;
+mod pending;
+mod sessions;
 mod stream;
+mod tools;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{delete, get, post};
 
 use crate::app::App;
 
 pub(crate) fn router() -> Router<App> {
-    Router::new().route("/sessions/{session}/stream", get(stream::stream))
+    let session = Router::new()
+        .route("/", get(sessions::show))
+        .route("/stream", get(stream::stream))
+        .route("/events", get(events::list))
+        .route("/events/stream", get(events::stream))
+        .route("/messages", post(sessions::say))
+        .route("/interrupt", post(sessions::interrupt))
+        .route("/grants", get(grants::list).post(grants::give))
+        .route("/grants/preview", post(grants::preview))
+        .route("/grants/{grant}", delete(grants::revoke))
+        .route("/calls/{call}", get(calls::show))
+        .route("/calls/{call}/resolve", post(calls::resolve))
+        .route("/calls/{call}/undo", get(calls::undone).post(calls::undo));
+    Router::new()
+        .route("/me", get(me::me))
+        .route("/login", post(me::login))
+        .route("/agents", get(sessions::agents))
+        .route("/pending", get(pending::list))
+        .route("/pending/stream", get(pending::watch))
+        .route("/sessions", get(sessions::list).post(sessions::open))
+        .nest("/sessions/{session}", session)
+        .route("/tools", get(tools::list))
+        .route("/tools/{tool}/call", post(tools::call))
+        .route("/artifacts/{artifact}", get(artifacts::read))
 }

@@ -1,0 +1,103 @@
+/** The catalogue: what each tool takes, does and is wrong about; and a form to try it. */
+
+import { brief, fill, h, icon, pretty } from "../dom.js";
+import { SchemaForm, FORM_STYLE } from "../elements/form.js";
+import { sheet } from "../elements/theme.js";
+import { took } from "../time.js";
+import { MODES, UNCLASSIFIED } from "../words.js";
+
+/** @typedef {import("../app.js").App} App */
+
+/** @param {App} app */
+export async function toolsView(app) {
+  const style = sheet(FORM_STYLE);
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, style];
+  app.onLeave(() => {
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((known) => known !== style);
+  });
+  const { data } = await app.haft.tools();
+  const detail = h("div", { class: "stack" });
+  const list = h("ul", { class: "rows", "aria-label": "Tools" });
+  const search = h("input", { class: "input", type: "search", placeholder: `Search ${data.length} tools`, "aria-label": "Search tools", oninput: () => showList() });
+  const selected = data.find((tool) => tool.name === app.path[0]) ?? data[0];
+  const showList = () => fill(list, data.filter((tool) => matches(tool, search.value)).map((tool) => row(tool, tool === selected)));
+  showList();
+  if (selected) showTool(app, detail, selected);
+  fill(app.main, h("div", { class: "page" }, h("div", { class: "top" }, h("h1", {}, "Tools"), h("span", { class: "spring" }), findingsBadge(data)),
+    h("div", { class: "cols" }, h("div", { class: "panel" }, h("div", { class: "pad" }, search), h("div", { class: "sticky" }, list)), detail)));
+}
+
+/** @param {any} tool @param {string} words */
+function matches(tool, words) {
+  const text = `${tool.name} ${tool.title ?? ""} ${tool.description}`.toLowerCase();
+  return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+/** @param {any[]} tools */
+function findingsBadge(tools) {
+  const count = tools.reduce((sum, tool) => sum + (tool.lint?.length ?? 0), 0);
+  return h("span", { class: `badge ${count > 0 ? "warn" : "good"}` }, count > 0 ? `${count} findings of the linter` : "The linter finds nothing");
+}
+
+/** @param {any} tool @param {boolean} isSelected */
+function row(tool, isSelected) {
+  const mode = (tool.mode && MODES[tool.mode]) || UNCLASSIFIED;
+  return h("li", {}, h("a", { class: "line", href: `#/tools/${encodeURIComponent(tool.name)}`, "aria-current": isSelected ? "page" : false },
+    h("span", { class: "grow" }, h("code", {}, tool.name)), (tool.lint?.length ?? 0) > 0 ? h("span", { class: "badge warn" }, tool.lint.length) : null,
+    h("span", { class: `badge ${mode.tone}` }, mode.text)));
+}
+
+/** @param {App} app @param {HTMLElement} detail @param {any} tool */
+function showTool(app, detail, tool) {
+  const mode = (tool.mode && MODES[tool.mode]) || UNCLASSIFIED;
+  fill(detail, h("div", { class: "panel" },
+    h("div", { class: "title" }, h("h2", {}, tool.title ?? tool.name), tool.title ? h("code", {}, tool.name) : null, h("span", { class: "spring" }), h("span", { class: "aside" }, tool.version)),
+    h("div", { class: "pad" },
+      h("p", {}, tool.description),
+      h("div", { class: "badges" }, h("span", { class: `badge ${mode.tone}`, title: mode.hint }, mode.text), h("span", { class: "badge" }, `run by: ${tool.executor}`), h("span", { class: "badge" }, tool.ownership),
+        h("span", { class: "badge" }, `gate: ${tool.gate}`), tool.undo ? h("span", { class: "badge" }, icon("undo"), `undo with ${tool.undo.tool}`) : null, tool.status !== "active" ? h("span", { class: "badge warn" }, tool.status) : null),
+      (tool.lint ?? []).map((/** @type {any} */ finding) => h("p", { class: "lint" }, h("span", { class: "badge warn" }, finding.code ?? "lint"), h("span", {}, finding.message))),
+      facts(tool),
+      schema("Arguments", tool.input_schema), tool.output_schema ? schema("Result", tool.output_schema) : null)),
+    tool.executor === "server" ? tryForm(app, tool) : null);
+}
+
+/** @param {any} tool */
+function facts(tool) {
+  const rows = Object.entries(tool.facets ?? {}).filter(([, value]) => value !== null && !(Array.isArray(value) && value.length === 0));
+  return h("dl", { class: "facts" }, rows.map(([name, value]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, Array.isArray(value) ? value.join(", ") : brief(value, 120))]).flat());
+}
+
+/** @param {string} title @param {any} value */
+function schema(title, value) {
+  return h("details", {}, h("summary", {}, title), h("pre", { class: "block", tabindex: "0" }, pretty(value)));
+}
+
+/** @param {App} app @param {any} tool */
+function tryForm(app, tool) {
+  const form = new SchemaForm(tool.input_schema, {}, { name: "Arguments" });
+  const answer = h("div", { role: "status" });
+  return h("div", { class: "panel", "data-try": tool.name }, h("div", { class: "title" }, h("h2", {}, "Try it")), h("form", { class: "pad", onsubmit: async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (form.check().length > 0) return form.focusFirstProblem();
+    fill(answer, h("p", { class: "hint" }, "Running…"));
+    try {
+      const became = await app.haft.post(`/tools/${encodeURIComponent(tool.name)}/call`, { arguments: form.read() });
+      fill(answer, renderAnswer(became));
+    } catch (error) {
+      fill(answer, h("p", { class: "problem" }, icon("alert"), /** @type {Error} */ (error).message));
+    }
+  } }, form.element, h("div", {}, h("button", { class: "button primary", type: "submit" }, icon("play"), "Run")), answer));
+}
+
+/** @param {any} became */
+function renderAnswer(became) {
+  if (became.state === "waiting") {
+    return h("p", { class: "notice" }, "It waits for someone. ", h("a", { href: `#/sessions/${became.session}/${became.call}` }, "Open it"), " or decide in the ", h("a", { href: "#/inbox" }, "inbox"), ".");
+  }
+  const outcome = became.outcome;
+  const failure = outcome?.result.err;
+  const elapsed = outcome ? took(outcome.finished_at - outcome.started_at) : "";
+  return h("div", {}, h("p", {}, h("span", { class: `badge ${failure ? "bad" : "good"}` }, failure ? failure.class : "done"), ` ${elapsed} `, h("a", { href: `#/sessions/${became.session}` }, "Session")),
+    h("pre", { class: "block", tabindex: "0" }, pretty(failure ? failure.message : outcome?.result.ok.value ?? outcome?.result.ok.content?.map((/** @type {any} */ block) => block.text).join("\n"))));
+}

@@ -1,0 +1,32 @@
+//! Outputs that are kept outside the log.
+
+use axum::extract::{Path, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::IntoResponse;
+use haft_core::ArtifactId;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::input::Params;
+use crate::keys::Scope;
+
+/// Gives an artifact's bytes as a download: whatever a tool made is not shown as a page of ours.
+pub(super) async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<impl IntoResponse, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let missing = || Error::not_found("artifact", &id);
+    let artifact: ArtifactId = id.parse().map_err(|_| missing())?;
+    let found = app.store().artifact(&caller.tenant, artifact).await?.ok_or_else(missing)?;
+    let headers = [
+        (CONTENT_TYPE, "application/octet-stream"),
+        (CONTENT_DISPOSITION, "attachment"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, found.body))
+}

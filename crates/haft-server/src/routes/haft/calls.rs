@@ -1,0 +1,229 @@
+//! One call: what became of it, how its wait is ended, how it is taken back.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use haft_core::permission::{Budget, Condition};
+use haft_core::session::{DecidedBy, Refusal, Stale};
+use haft_core::{
+    CallId, CallResult, Directives, ErrorClass, Failure, Millis, Output, ResolutionId, SessionId,
+};
+use haft_runtime::fresh_bits;
+use haft_runtime::{Answer, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::found::Found;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::{Error, Kind};
+use crate::input::{Body, Params, read};
+use crate::keys::Scope;
+
+/// What someone says about a wait.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Said {
+    Approve { arguments: Option<Map<String, Value>>, grant: Option<Terms>, note: Option<String> },
+    Deny { note: Option<String> },
+    Answer { value: Value },
+    Result { outcome: Returned },
+    Settle { verdict: SaidVerdict, value: Option<Value> },
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SaidVerdict {
+    GiveUp,
+    Happened,
+    RunAgain,
+}
+
+/// Document 004's body of a result.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Returned {
+    ok: bool,
+    #[serde(default)]
+    result: Value,
+    error: Option<String>,
+}
+
+/// The terms of a standing permission.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Terms {
+    #[serde(default)]
+    when: Vec<Condition>,
+    uses: Option<u32>,
+    budget: Option<Budget>,
+    lasts_ms: Option<u64>,
+}
+
+impl From<Terms> for GrantTerms {
+    fn from(terms: Terms) -> Self {
+        let Terms { when, uses, budget, lasts_ms } = terms;
+        Self { when, uses, budget, lasts: lasts_ms.map(Millis) }
+    }
+}
+
+impl Said {
+    fn response(self) -> Result<Response, Error> {
+        Ok(match self {
+            Self::Approve { arguments, grant, note } => {
+                Response::Approve { arguments, note, grant: grant.map(GrantTerms::from) }
+            }
+            Self::Deny { note } => Response::Deny { note },
+            Self::Answer { value } => Response::Answer { value },
+            Self::Result { outcome } => {
+                let result = match outcome {
+                    Returned { ok: true, result, .. } => CallResult::Ok(Output::of_value(result)),
+                    Returned { ok: false, error, .. } => {
+                        let message = error.unwrap_or_else(|| "the client gave no reason".into());
+                        CallResult::Err(Failure::new(ErrorClass::ToolError, message))
+                    }
+                };
+                Response::Result { result, directives: Directives::default() }
+            }
+            Self::Settle { verdict, value } => Response::Settle(match (verdict, value) {
+                (SaidVerdict::Happened, value) => Verdict::Happened { value },
+                (SaidVerdict::RunAgain, None) => Verdict::RunAgain,
+                (SaidVerdict::GiveUp, None) => Verdict::GiveUp,
+                (SaidVerdict::RunAgain | SaidVerdict::GiveUp, Some(_)) => {
+                    return Err(Error::invalid("`value` goes with the verdict `happened` only"));
+                }
+            }),
+        })
+    }
+}
+
+/// Ends a wait. Acknowledged once, when it is durable; whoever is second is told who was first.
+pub(super) async fn resolve(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, call)): Path<(String, String)>,
+    params: Params,
+    Body(mut body): Body<Map<String, Value>>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Approve)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let call = Found::call(&call)?;
+    let round: Option<u32> = read(body.remove("round").unwrap_or_default())?;
+    let id: Option<ResolutionId> = read(body.remove("id").unwrap_or_default())?;
+    let id = match id {
+        Some(id) => id,
+        None => ResolutionId::from_bits(fresh_bits(app.now()).map_err(Error::internal)?),
+    };
+    let said: Said = read(Value::Object(body))?;
+    let response = said.response()?;
+    let by = caller.actor.clone();
+    match app.haft().resolve_as(found.id, call, round, id, by, response).await {
+        Ok(_) => {
+            let known = app.store().call(found.id, call).await?;
+            let decided = known.and_then(|known| known.decided);
+            Ok(Json(decided.as_ref().map_or_else(|| json!({}), shown)))
+        }
+        Err(error) => Err(refused(&app, found.id, call, error).await?),
+    }
+}
+
+fn shown(decided: &DecidedBy) -> Value {
+    json!({ "decision": decided.kind, "by": decided.by, "at": decided.at })
+}
+
+/// What whoever was refused is told: the code of the refusal, and who was first.
+async fn refused(
+    app: &App,
+    session: SessionId,
+    call: CallId,
+    error: ResolveError,
+) -> Result<Error, Error> {
+    let ResolveError::Input(InputError::Refused(refusal)) = &error else {
+        return Ok(error.into());
+    };
+    let code = refusal.code();
+    if !matches!(refusal, Refusal::Stale(_)) {
+        return Ok(Error::from(error).with_details(json!({ "code": code })));
+    }
+    let known = app.store().call(session, call).await?.and_then(|known| known.decided);
+    let decided = match refusal {
+        Refusal::Stale(Stale::Decided { by, decision, at }) => {
+            json!({ "decision": decision, "by": by, "at": at })
+        }
+        _ => known.as_ref().map_or(Value::Null, shown),
+    };
+    let message = refusal.to_string();
+    let details = json!({ "code": code, "decided": decided });
+    Ok(Error::new(Kind::Conflict, message).with_details(details))
+}
+
+/// What is known of a call, also of one that was long ago.
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, call)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let id = Found::call(&call)?;
+    let known = app.store().call(found.id, id).await?;
+    let known = known.ok_or_else(|| Error::not_found("call", &call))?;
+    Ok(Json(json!({
+        "session": found.id, "call": id, "tool": known.tool, "stage": known.stage.as_str(),
+        "class": known.class, "decided": known.decided.as_ref().map(shown),
+        "updated_at": known.updated_at,
+    })))
+}
+
+/// Takes a call back. Asking again tells what became of it.
+pub(super) async fn undo(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, call)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Approve)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let call = Found::call(&call)?;
+    let answer = app.haft().undo(found.id, call, caller.actor.clone()).await;
+    let answer = answer.map_err(|error| match error {
+        UndoError::Store(error) => Error::internal(error),
+        error => Error::invalid(error.to_string()),
+    })?;
+    let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
+    Ok(Json(taken_back(by, Some(&answer))))
+}
+
+/// Says whether a call was taken back, or is being.
+pub(super) async fn undone(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, call)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let call = Found::call(&call)?;
+    let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
+    let Some((session, call)) = by else { return Ok(Json(json!({ "state": "none" }))) };
+    let answer = app.haft().answer(session, call).await;
+    Ok(Json(taken_back(by, answer.ok().flatten().as_ref())))
+}
+
+fn taken_back(by: Option<(SessionId, CallId)>, answer: Option<&Answer>) -> Value {
+    let (state, message) = match answer {
+        None => ("running", None),
+        Some(Answer::Waiting(_)) => ("waiting", None),
+        Some(Answer::InDoubt(_)) => ("in_doubt", None),
+        Some(Answer::Done(outcome)) => match &outcome.result {
+            CallResult::Ok(_) => ("done", None),
+            CallResult::Err(failure) => ("failed", Some(failure.message.clone())),
+        },
+    };
+    let (session, call) = by.unzip();
+    json!({ "state": state, "session": session, "call": call, "message": message })
+}

@@ -1,0 +1,69 @@
+//! Finding what a path names, for whoever may see it.
+
+use haft_core::session::{Event, Open};
+use haft_core::{CallId, SessionId};
+use haft_store::Loaded;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+
+/// How many entries of a log are read at once.
+const PAGE: u64 = 256;
+
+/// A session of the caller's tenant, whoever opened it: also those in which calls are taken back
+/// or tried.
+pub(super) struct Found {
+    pub(super) id: SessionId,
+    pub(super) loaded: Loaded,
+}
+
+impl Found {
+    pub(super) async fn session(app: &App, caller: &Caller, id: &str) -> Result<Self, Error> {
+        let missing = || Error::not_found("session", id);
+        let session: SessionId = id.parse().map_err(|_| missing())?;
+        let loaded = app.store().load(session).await?.ok_or_else(missing)?;
+        match loaded.tenant == caller.tenant {
+            true => Ok(Self { id: session, loaded }),
+            false => Err(missing()),
+        }
+    }
+
+    /// Reads the id of a call; whether the session has such a call shows later.
+    pub(super) fn call(id: &str) -> Result<CallId, Error> {
+        id.parse().map_err(|_| Error::not_found("call", id))
+    }
+
+    pub(super) fn open(&self) -> Option<&Open> {
+        self.loaded.state.as_open()
+    }
+}
+
+/// Shows a log from its end to `look`, event by event, until that has seen enough.
+pub(super) async fn from_the_end(
+    app: &App,
+    session: SessionId,
+    head: u64,
+    mut look: impl FnMut(Event) -> Look,
+) -> Result<(), Error> {
+    let mut end = head;
+    while end > 0 {
+        let after = end.saturating_sub(PAGE);
+        let limit = u32::try_from(end - after).unwrap_or(u32::MAX);
+        let page = app.store().entries(session, after, limit).await?;
+        for entry in page.iter().rev() {
+            if look(entry.event()?) == Look::Enough {
+                return Ok(());
+            }
+        }
+        end = after;
+    }
+    Ok(())
+}
+
+/// Whether more of a log is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Enough,
+    Further,
+}

@@ -1,0 +1,210 @@
+//! Sessions as people look at them: opened, spoken to, interrupted.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use haft_core::session::{Event, State as SessionState};
+use haft_core::{ContentBlock, SessionId};
+use haft_store::{ListedSession, Page, SessionFilter, Which};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::found::Found;
+use super::tools;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::demo;
+use crate::error::Error;
+use crate::input::{Body, Params, read};
+use crate::keys::Scope;
+use crate::objects::Sort;
+use crate::routes::v1;
+
+/// How far into a log its first message is looked for.
+const OPENING: u32 = 4;
+
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let limit = params.limit(50, 200)?;
+    let after = params.one::<SessionId>("after")?;
+    params.finish()?;
+    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), status: None };
+    let page = Page { after, limit };
+    let listed = app.store().sessions(&filter, &page).await?;
+    let next = listed.last().filter(|_| listed.len() == limit as usize).map(|last| last.session);
+    let mut data = Vec::with_capacity(listed.len());
+    for session in &listed {
+        data.push(row(&app, &caller, session).await?);
+    }
+    Ok(Json(json!({ "data": data, "next": next })))
+}
+
+async fn row(app: &App, caller: &Caller, listed: &ListedSession) -> Result<Value, Error> {
+    let (title, agent) = named(app, caller, listed.session).await?;
+    Ok(json!({
+        "id": listed.session, "title": title, "agent": agent, "status": listed.status.as_str(),
+        "n_waiting": listed.n_waiting, "head": listed.head_seq,
+        "opened_at": listed.created_at, "updated_at": listed.updated_at,
+    }))
+}
+
+/// What a session is called: as its client put it, else by what was first said or done in it.
+async fn named(
+    app: &App,
+    caller: &Caller,
+    session: SessionId,
+) -> Result<(Option<String>, Option<String>), Error> {
+    let id = session.to_string();
+    let beside = app.objects().find(&caller.tenant, Sort::Session, &id, Which::Latest).await?;
+    let mut title = beside.as_ref().and_then(|beside| beside.text("title").map(str::to_owned));
+    let mut agent = None;
+    for entry in app.store().entries(session, 0, OPENING).await? {
+        match entry.event()? {
+            Event::SessionOpened { config, .. } => {
+                agent = config.agent.as_ref().map(|agent| agent.id.clone());
+            }
+            Event::MessageReceived { content, .. } => {
+                let said = content.iter().find_map(ContentBlock::as_text).map(str::to_owned);
+                title = title.or(said);
+            }
+            Event::CallProposed { contract, .. } => {
+                title = title.or_else(|| Some(format!("Call of {}", contract.tool)));
+            }
+            Event::CallRejected { name, .. } => {
+                title = title.or_else(|| Some(format!("Call of {name}")));
+            }
+            _ => {}
+        }
+    }
+    Ok((title, agent))
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let (title, agent) = named(&app, &caller, found.id).await?;
+    let status = match &found.loaded.state {
+        SessionState::Unopened | SessionState::Ended { .. } => "ended",
+        SessionState::Open(_) => "open",
+    };
+    let own = found.open().map(|open| open.config.toolset.own.as_slice()).unwrap_or_default();
+    let own: Vec<Value> = own.iter().map(|definition| tools::shown(definition, &[])).collect();
+    Ok(Json(json!({
+        "id": found.id, "title": title, "agent": agent, "status": status,
+        "head": found.loaded.head.seq, "tools": own,
+        "grants": found.open().map(|open| open.grants()),
+    })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Opening {
+    agent: Option<String>,
+    environment: Option<String>,
+    title: Option<String>,
+    message: Option<String>,
+}
+
+/// Opens a session of an agent: the API's own way, with the environment chosen if none is named.
+pub(super) async fn open(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    Body(opening): Body<Opening>,
+) -> Result<Json<Value>, Error> {
+    let environment = match opening.environment {
+        Some(environment) => environment,
+        None => first(&app, &caller, Sort::Environment).await?,
+    };
+    let agent = match opening.agent {
+        Some(agent) => agent,
+        None => first(&app, &caller, Sort::Agent).await?,
+    };
+    let said = |text: &String| json!([{ "type": "text", "text": text }]);
+    let events: Vec<Value> = opening
+        .message
+        .iter()
+        .map(|text| json!({ "type": "user.message", "content": said(text) }))
+        .collect();
+    let declared = json!({
+        "agent": agent, "environment_id": environment, "title": opening.title,
+        "initial_events": events,
+    });
+    let made = v1::sessions::create(State(app), caller, params, Body(read(declared)?)).await?;
+    Ok(Json(json!({ "session": made.0["id"] })))
+}
+
+async fn first(app: &App, caller: &Caller, sort: Sort) -> Result<String, Error> {
+    let current = |object: &crate::objects::Object| !object.is_archived();
+    let (found, _) = app.objects().list(&caller.tenant, sort, None, 1, current).await?;
+    let found = found.into_iter().next();
+    found
+        .map(|object| object.id)
+        .ok_or_else(|| Error::invalid(format!("there is no {} yet; make one first", sort.noun())))
+}
+
+/// The agents that a session can be opened with.
+pub(super) async fn agents(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let current = |object: &crate::objects::Object| !object.is_archived();
+    let (found, _) = app.objects().list(&caller.tenant, Sort::Agent, None, 100, current).await?;
+    let data: Vec<Value> = found.iter().map(|agent| {
+        json!({ "id": agent.id, "name": agent.text("name"), "starters": demo::starters(&agent.id) })
+    }).collect();
+    Ok(Json(json!({ "data": data })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Message {
+    text: String,
+}
+
+pub(super) async fn say(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    params: Params,
+    Body(message): Body<Message>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let content = vec![ContentBlock::Text { text: message.text }];
+    let message = app.haft().say(found.id, caller.actor, content).await?;
+    Ok(Json(json!({ "message": message })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Why {
+    note: Option<String>,
+}
+
+pub(super) async fn interrupt(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    params: Params,
+    Body(why): Body<Why>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    app.haft().interrupt(found.id, caller.actor, why.note).await?;
+    Ok(Json(json!({})))
+}

@@ -1,0 +1,100 @@
+//! The catalogue: every tool that this node knows, what is wrong about it, and a way to try it.
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use haft_core::permission::Exposure;
+use haft_core::session::{Config, Driver};
+use haft_core::tool::{Definition, Schema};
+use haft_runtime::registry::Finding;
+use haft_runtime::{Answer, CallError};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::input::{Body, Params};
+use crate::keys::Scope;
+
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let registry = app.haft().registry();
+    let findings = registry.lint();
+    let tools = registry.tools();
+    let data: Vec<Value> = tools.iter().map(|tool| shown(tool.spec(), &findings)).collect();
+    Ok(Json(json!({ "data": data })))
+}
+
+/// A definition, for people, with what the linter found about it.
+pub(super) fn shown(definition: &Definition, findings: &[Finding]) -> Value {
+    let facets = definition.resolved_facets();
+    let lint: Vec<Value> = findings.iter().filter(|finding| finding.tool == definition.name).map(|finding| {
+        json!({
+            "code": format!("{:?}", finding.code), "severity": format!("{:?}", finding.severity),
+            "field": finding.field, "message": format!("{}; {}", finding.message, finding.fix),
+        })
+    }).collect();
+    let undo = definition.undo.as_ref();
+    json!({
+        "name": definition.name, "description": definition.description,
+        "title": definition.display.label, "detail": definition.display.detail,
+        "version": definition.version, "status": definition.status, "tags": definition.tags,
+        "input_schema": definition.input_schema.value(),
+        "output_schema": definition.output_schema.as_ref().map(Schema::value),
+        "executor": definition.executor, "ownership": definition.ownership,
+        "gate": definition.gate, "mode": facets.mode(), "consequence": definition.consequence,
+        "facets": {
+            "mutates": facets.mutates, "reach": facets.reach, "fs": facets.fs,
+            "process": facets.process, "spend": facets.spend, "idempotency": facets.idempotency,
+            "scope": facets.scope,
+        },
+        "exec_timeout_ms": definition.exec_timeout, "suspend_ttl_ms": definition.suspend_ttl,
+        "undo": undo.map(|undo| json!({ "tool": undo.tool, "window_ms": undo.window })),
+        "lint": lint,
+    })
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Trial {
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+/// Makes one call through the whole lifecycle, in a session of its own that a person drives.
+pub(super) async fn call(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    params: Params,
+    Body(trial): Body<Trial>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let tool = app.haft().registry().get(&name).ok_or_else(|| Error::not_found("tool", &name))?;
+    let allow = Some(BTreeSet::from([tool.name().clone()]));
+    let exposure = Exposure { allow, ..Exposure::default() };
+    let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
+    let session = app.haft().open(caller.tenant, config, caller.actor).await?;
+    let answer = app.haft().call(session, tool.name().as_str(), trial.arguments).await;
+    Ok(Json(match answer {
+        Ok(Answer::Done(outcome)) => {
+            json!({ "state": "done", "session": session, "call": outcome.call, "outcome": outcome })
+        }
+        Ok(Answer::Waiting(wait)) => {
+            json!({ "state": "waiting", "session": session, "call": wait.call })
+        }
+        Ok(Answer::InDoubt(wait)) => {
+            json!({ "state": "in_doubt", "session": session, "call": wait.call })
+        }
+        Err(CallError::Input(error)) => return Err(error.into()),
+        Err(error) => return Err(Error::invalid(error.to_string())),
+    }))
+}

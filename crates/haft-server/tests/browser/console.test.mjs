@@ -1,0 +1,423 @@
+/** The console in a real Chromium against a real `haft serve`. */
+
+import assert from "node:assert/strict";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { after, before, test } from "node:test";
+
+import { MARKUP } from "./fixtures.mjs";
+import { axeFindings, launch, open, serveStatic } from "./harness.mjs";
+import { KEY, Server } from "./server.mjs";
+
+const SHOTS = path.join(import.meta.dirname, "../../../../docs/console");
+
+let browser;
+let server;
+before(async () => {
+  browser = await launch();
+  server = await Server.start();
+});
+after(async () => {
+  await browser.close();
+  await server.stop();
+});
+
+/** The views that the docs show, and how. */
+const PICTURED = ["inbox-light", "inbox-dark", "session-narrow", "agents-light"];
+
+/** Pictures for the docs, when they are asked for. */
+async function shot(page, name) {
+  if (!process.env.HAFT_SHOTS) return;
+  await mkdir(SHOTS, { recursive: true });
+  await page.screenshot({ path: path.join(SHOTS, `${name}.png`) });
+}
+
+/** The console, signed in, at a place. */
+async function at(place, { of = server, ...options } = {}) {
+  const page = await open(browser, of.base, { deviceScaleFactor: 1, ...options });
+  await page.evaluate((key) => sessionStorage.setItem("haft.key", key), KEY);
+  await page.goto(`${of.base}/#${place}`);
+  await page.reload();
+  return page;
+}
+
+const button = (page, name) => page.getByRole("button", { name, exact: true });
+const decisions = async (session, of = server) => (await of.events(session)).filter(({ event }) => event.type === "call.resolved").map(({ event }) => event.decision.type);
+
+// S4-18, S4-32: what runs and what waits, each shown by who runs it.
+test("a fresh install leads from the printed address through a question, a diff, an approval and an undo", async () => {
+  const own = await Server.start();
+  const page = await open(browser, own.address, { deviceScaleFactor: 1, width: 1360 });
+  await page.getByText("Nothing waits for you").waitFor();
+  assert.equal(new URL(page.url()).hash, "#/inbox");
+  await page.getByRole("link", { name: "Start a session" }).click();
+  await page.getByText("Take the tour").waitFor();
+  await shot(page, "sessions");
+  await page.getByText("Take the tour").click();
+  await page.getByLabel("Who is it for?").fill("A");
+  await button(page, "Send answer").click();
+  await page.getByText("At least 2 characters; this has 1.").waitFor();
+  await shot(page, "question");
+  await page.getByLabel("Who is it for?").fill("Ann");
+  await page.getByLabel("friendly").check();
+  await button(page, "Send answer").click();
+  await page.getByText("workspace/note.md").first().waitFor();
+  await page.locator("haft-approval tr.added").waitFor();
+  await page.waitForTimeout(600);
+  await shot(page, "session");
+  await button(page, "Approve").click();
+  await page.getByText("That was the tour").waitFor();
+  await button(page, "Undo").last().click();
+  await page.getByText("Taken back").waitFor();
+  await shot(page, "undo");
+  assert.deepEqual(page.troubles, []);
+  await page.reload();
+  await page.getByText("Taken back").waitFor();
+  // The token was good once: another tab is asked for the key.
+  const other = await open(browser, own.address);
+  await other.getByLabel("API key").waitFor();
+  await other.context().close();
+  await page.context().close();
+  await own.stop();
+});
+
+test("a wrong key is refused, and a good one is kept for the tab alone", async () => {
+  const page = await open(browser, server.base);
+  await page.getByLabel("API key").fill("wrong");
+  await button(page, "Sign in").click();
+  await page.getByText("That key is not known here").waitFor();
+  await page.getByLabel("API key").fill(KEY);
+  await button(page, "Sign in").click();
+  await page.getByRole("heading", { name: "Inbox" }).waitFor();
+  const other = await page.context().newPage();
+  await other.goto(server.base);
+  await other.getByLabel("API key").waitFor();
+  assert.deepEqual(await page.context().cookies(), []);
+  await page.context().close();
+});
+
+test("the inbox is live, and a denial takes its note to the model", async () => {
+  const page = await at("/inbox");
+  await page.getByText("Nothing waits for you").waitFor();
+  const session = await server.tourAtApproval();
+  await page.getByRole("textbox", { name: "Note" }).fill("not on a Friday");
+  await button(page, "Deny").click();
+  await page.getByText("Denied by you").waitFor();
+  const outcome = await server.until(async () => (await server.events(session)).find(({ event }) => event.type === "call.finished" && event.outcome.result.err?.class === "denied"));
+  assert.match(outcome.event.outcome.result.err.message, /not on a Friday/);
+  await page.context().close();
+});
+
+test("an approver can change what runs, is shown what that would do, and the log says so", async () => {
+  const session = await server.tourAtApproval();
+  const page = await at(`/sessions/${session}`);
+  await button(page, "Edit").click();
+  await page.getByLabel("New string").fill("Haft 0.1 is here.");
+  await button(page, "Approve with changes").click();
+  await page.getByText("It would now do something else than was shown; look again.").waitFor();
+  await page.locator("tr.added", { hasText: "Haft 0.1 is here." }).waitFor();
+  await button(page, "Approve").click();
+  await page.getByText("That was the tour").waitFor();
+  const ran = (await server.events(session)).find(({ event }) => event.type === "call.resolved" && event.decision.type === "approve");
+  assert.equal(ran.event.decision.arguments.record.new_string, "Haft 0.1 is here.");
+  await page.locator("details.call", { hasText: "edit" }).last().locator("summary").first().click();
+  await page.getByText("As the model proposed them").waitFor();
+  await page.context().close();
+});
+
+// S4-20, S4-30
+test("S4-20 S4-30 of two tabs one decides, and the other is told who was first", async () => {
+  const session = await server.tourAtApproval();
+  const tabs = await Promise.all([at(`/sessions/${session}`), at(`/sessions/${session}`)]);
+  const answers = [];
+  for (const tab of tabs) tab.on("response", (response) => response.url().endsWith("/resolve") && answers.push(response.status()));
+  for (const tab of tabs) await button(tab, "Approve").waitFor();
+  await tabs[0].waitForTimeout(700);
+  await Promise.all(tabs.map((tab) => tab.evaluate(() => {
+    const card = document.querySelector("haft-timeline").shadowRoot.querySelector("haft-approval");
+    card.shadowRoot.querySelector(".primary").click();
+  })));
+  await server.until(() => answers.length === 2);
+  assert.deepEqual(answers.sort(), [200, 409]);
+  assert.equal((await decisions(session)).filter((decision) => decision === "approve").length, 1);
+  for (const tab of tabs) await tab.context().close();
+});
+
+test("S4-20 whoever looks at a card that someone else decides sees by whom", async () => {
+  const session = await server.tourAtApproval();
+  const wait = (await server.get(`/pending?session=${session}`)).data[0];
+  const page = await at(`/inbox/${wait.call} ${wait.round}`);
+  await button(page, "Approve").waitFor();
+  await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "deny" });
+  await page.getByText("Denied by admin").waitFor();
+  const late = await server.call("POST", `/haft/v1/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve" });
+  assert.equal(late.status, 409);
+  assert.deepEqual([late.body.error.details.code, late.body.error.details.decided.decision, late.body.error.details.decided.by.id], ["stale", "deny", "admin"]);
+  await page.context().close();
+});
+
+test("a wait that runs out while it is looked at says so, and the session goes on", async () => {
+  const own = await Server.start({ args: ["--suspend-ttl", "4s"] });
+  const session = await own.tour();
+  const page = await at(`/sessions/${session}`, { of: own });
+  await page.getByText("A question for you").first().waitFor();
+  // The expiry is the question's outcome; the script then goes on to the next call.
+  await page.locator("details.call[data-status=error]").first().waitFor();
+  await own.until(async () => (await own.events(session)).some(({ event }) => event.type === "call.resolved" && event.decision.type === "expired"));
+  await page.context().close();
+  await own.stop();
+});
+
+test("several alike are approved together", async () => {
+  const own = await Server.start();
+  const sessions = await Promise.all([own.tourAtApproval(), own.tourAtApproval()]);
+  const page = await at("/inbox", { of: own });
+  const boxes = page.getByLabel("Choose edit");
+  await boxes.nth(1).waitFor();
+  await boxes.nth(0).check();
+  await boxes.nth(1).check();
+  await button(page, "Approve all 2").click();
+  for (const session of sessions) await own.until(async () => (await decisions(session, own)).includes("approve"));
+  await page.context().close();
+  await own.stop();
+});
+
+// S4-28, S4-30: what a page says is a result from outside, once.
+test("S4-28 S4-30 a client's call runs in the tabs that are there, and one of them wins", async () => {
+  const session = await server.tour();
+  const tabs = await Promise.all([at(`/sessions/${session}`), at(`/sessions/${session}`)]);
+  const answers = [];
+  for (const tab of tabs) tab.on("response", (response) => response.url().endsWith("/resolve") && response.request().postData()?.includes('"result"') && answers.push(response.status()));
+  await tabs[0].getByLabel("Who is it for?").fill("Ann");
+  await tabs[0].getByLabel("plain").check();
+  await button(tabs[0], "Send answer").click();
+  await server.until(() => answers.length === 2, "both tabs to answer");
+  assert.deepEqual(answers.sort(), [200, 409]);
+  const done = (await server.events(session)).find(({ event }) => event.type === "call.finished" && event.outcome.tool === "get_browser_language");
+  assert.equal(done.event.outcome.result.ok.value.language, "en-US");
+  assert.deepEqual(done.event.outcome.provenance, { executor: "client", trust: "untrusted" });
+  for (const tab of tabs) await tab.context().close();
+});
+
+// S4-29
+test("S4-29 a client's call fails soon when no tab is there, and the session goes on", async () => {
+  const session = await server.tourAtApproval();
+  const gone = await server.until(async () => (await server.events(session)).find(({ event }) => event.type === "call.finished" && event.outcome.tool === "get_browser_language"));
+  assert.equal(gone.event.outcome.result.err.class, "upstream");
+  assert.ok((await decisions(session)).includes("client_gone"));
+});
+
+test("nothing is lost when the server is killed while people look and is started again", async () => {
+  const own = await Server.start();
+  const session = await own.tourAtApproval();
+  const page = await at(`/sessions/${session}`, { of: own });
+  await button(page, "Approve").waitFor();
+  const before = await page.evaluate(() => document.querySelector("haft-timeline").model.seq);
+  await own.kill();
+  await page.getByText("Connection lost").waitFor();
+  await own.up();
+  await page.getByText("Connection lost").waitFor({ state: "hidden" });
+  await button(page, "Approve").click();
+  await page.getByText("That was the tour").waitFor();
+  const seen = await page.evaluate(() => document.querySelector("haft-timeline").model.seq);
+  const events = await own.events(session);
+  assert.ok(seen > before && seen === events.at(-1).seq);
+  assert.deepEqual(events.map(({ seq }) => seq), events.map((_, index) => index + 1));
+  assert.equal(events.filter(({ event }) => event.type === "call.started" && event.cause === "first").length, 3);
+  await page.context().close();
+  await own.stop();
+});
+
+// S0-20: what touches the machine waits for consent, here and wherever it is called.
+test("S0-20 a call whose process died is settled by a person", async () => {
+  const own = await Server.start();
+  void own.post("/tools/shell_exec/call", { arguments: { command: "sleep 600" } }).catch(() => {});
+  const wait = await own.waiting("approval");
+  await own.post(`/sessions/${wait.session}/calls/${wait.call}/resolve`, { type: "approve" });
+  await own.until(async () => (await own.events(wait.session)).some(({ event }) => event.type === "call.started"));
+  await own.kill();
+  await own.up();
+  const page = await at("/inbox", { of: own });
+  await page.getByText("Nobody but you can tell whether it took effect").waitFor({ timeout: 60_000 });
+  await shot(page, "in-doubt");
+  assert.deepEqual(await axeFindings(page), []);
+  await button(page, "Leave it unknown").click();
+  await page.getByText("left as it is by you").waitFor();
+  const end = await own.until(async () => (await own.events(wait.session)).find(({ event }) => event.type === "call.finished"));
+  assert.equal(end.event.outcome.result.err.class, "interrupted");
+  await page.context().close();
+  await own.stop();
+});
+
+test("an interrupt ends what waits", async () => {
+  const session = await server.tourAtApproval();
+  const page = await at(`/sessions/${session}`);
+  await button(page, "Interrupt").click();
+  await page.getByText("Interrupted by admin").waitFor();
+  await page.getByText("idle", { exact: true }).waitFor();
+  await page.context().close();
+});
+
+test("a standing permission is tried on what happened, given, used and taken back", async () => {
+  const session = await server.tourAtApproval();
+  const page = await at(`/permissions/${session}`);
+  await page.getByText("Decisions").waitFor();
+  await page.locator("summary", { hasText: "edit" }).click();
+  await page.getByText("the agent's permission policy for this tool").first().waitFor();
+  await button(page, "Propose a standing permission").click();
+  await page.getByText("1 of 1").waitFor();
+  await page.getByText("1 of them waits now and would go on at once").waitFor();
+  await shot(page, "permissions");
+  assert.deepEqual(await axeFindings(page), []);
+  await button(page, "Save").click();
+  await server.until(async () => (await decisions(session)).includes("granted"));
+  await button(page, "Revoke").click();
+  await server.until(async () => (await server.get(`/sessions/${session}/grants`)).data.length === 0);
+  await page.context().close();
+});
+
+test("a yes for the session lets the next call through, with its reason on record", async () => {
+  const session = await server.tourAtApproval();
+  const page = await at(`/sessions/${session}`);
+  await page.getByText("This session", { exact: true }).click();
+  await button(page, "Approve for the session").click();
+  await page.getByText("That was the tour").waitFor();
+  await page.getByLabel("Message").fill("again");
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Who is it for?").fill("Bob");
+  await page.getByLabel("formal").check();
+  await button(page, "Send answer").click();
+  await server.until(async () => (await server.events(session)).some(({ event }) => event.type === "call.admitted" && event.permit.basis.grant));
+  await page.context().close();
+});
+
+// S0-17: what only reads runs without consent.
+test("S0-17 a tool is tried with a form, through the whole lifecycle", async () => {
+  const page = await at("/tools/glob");
+  await page.getByLabel("Pattern").fill("**/*.md");
+  await button(page, "Run").click();
+  await page.getByText("This is needed.").waitFor();
+  await page.getByLabel("Path", { exact: true }).fill("/workspace");
+  await button(page, "Run").click();
+  await page.locator("[data-try=glob] .badge.good").waitFor();
+  await shot(page, "tools");
+  await page.context().close();
+});
+
+// The whole way with keys alone, in the inbox.
+test("keys alone answer, approve and undo", async () => {
+  const own = await Server.start();
+  await own.tourAtApproval();
+  const page = await at("/inbox", { of: own });
+  await button(page, "Approve").waitFor();
+  await page.waitForTimeout(700);
+  await page.keyboard.press("?");
+  await page.getByRole("heading", { name: "Keys" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("n");
+  await page.keyboard.type("fine by me");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("a");
+  await page.getByText("Approved by you").waitFor();
+  await page.context().close();
+  await own.stop();
+});
+
+test("what people, models and tools write is never taken for markup", async () => {
+  const agent = await server.call("POST", "/v1/agents", { name: MARKUP.slice(0, 200), model: "scripted/demo", description: MARKUP });
+  assert.equal(agent.status, 200);
+  const session = await server.tour(MARKUP);
+  const question = await server.until(async () => (await server.get(`/pending?session=${session}`)).data[0]);
+  await server.post(`/sessions/${session}/calls/${question.call}/resolve`, { type: "answer", value: { reader: MARKUP.slice(0, 78), tone: "plain" } });
+  const wait = await server.until(async () => (await server.get(`/pending?session=${session}`)).data.find(({ kind }) => kind === "approval"));
+  const changed = { ...wait.arguments, new_string: MARKUP };
+  await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve", arguments: changed, note: MARKUP });
+  await server.until(async () => (await server.get(`/pending?session=${session}`)).data.find(({ round }) => round === 2), "the second look");
+  await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve", note: MARKUP });
+  await server.until(async () => (await server.events(session)).some(({ event }) => event.type === "turn.ended"));
+  for (const place of ["/inbox", "/sessions", `/sessions/${session}`, `/permissions/${session}`, "/tools", "/agents", "/agents/environments"]) {
+    const page = await at(place);
+    await page.waitForTimeout(700);
+    await page.evaluate(() => {
+      const roots = [document, ...[...document.querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean)];
+      for (const root of roots) for (const details of root.querySelectorAll("details")) details.open = true;
+    });
+    await page.waitForTimeout(200);
+    assert.equal(await page.evaluate(() => window.hacked), undefined, place);
+    const foreign = await page.evaluate(() => {
+      const roots = [document, ...[...document.querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean)];
+      return roots.flatMap((root) => [...root.querySelectorAll("img:not([src='/console/icon.svg']), script:not([src]), [onerror], svg[onload]")]).length;
+    });
+    assert.equal(foreign, 0, place);
+    assert.deepEqual(page.troubles, [], place);
+    await page.context().close();
+  }
+});
+
+for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390]]) {
+  test(`axe finds nothing serious in any view, ${scheme}, ${width} wide`, async () => {
+    const session = await server.tourAtApproval();
+    for (const [place, name] of [["/inbox", "inbox"], ["/sessions", "list"], [`/sessions/${session}`, "session"], [`/permissions/${session}`, "permissions"], ["/tools", "tools"], ["/agents", "agents"]]) {
+      const page = await at(place, { scheme, width });
+      await page.waitForTimeout(1200);
+      assert.deepEqual(await axeFindings(page), [], place);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${place} is ${wide} wide`);
+      const look = width < 1000 ? "narrow" : scheme;
+      if (PICTURED.includes(`${name}-${look}`)) await shot(page, `${name}-${look}`);
+      await page.context().close();
+    }
+    await server.post(`/sessions/${session}/interrupt`, {});
+  });
+}
+
+test("a page of another site that the operator named can use the client, and no other", async () => {
+  const site = await serveStatic({ "/page.html": `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><title>A site</title>` }, { policy: "default-src *" });
+  const own = await Server.start({ args: ["--allow-origin", site.base] });
+  const page = await open(browser, `${site.base}/page.html`);
+  const use = (base) => page.evaluate(async ([from, key]) => {
+    const { Haft } = await import(`${from}/console/haft.js`);
+    return (await new Haft({ base: from, key }).pending()).data.length;
+  }, [base, KEY]);
+  assert.equal(await use(own.base), 0);
+  await assert.rejects(use(server.base));
+  await page.context().close();
+  await own.stop();
+  site.close();
+});
+
+test("a page of another site, or one in a frame, gets nothing", async () => {
+  const foreign = await fetch(`${server.base}/haft/v1/pending`, { headers: { authorization: `Bearer ${KEY}`, origin: "http://evil.example" } });
+  assert.equal(foreign.status, 403);
+  const page = await fetch(server.base);
+  assert.match(page.headers.get("content-security-policy"), /script-src 'self'.*frame-ancestors 'none'.*require-trusted-types-for 'script'/);
+  assert.equal(page.headers.get("x-content-type-options"), "nosniff");
+});
+
+test("a session of 5,000 events opens and scrolls without effort", async () => {
+  const { body: agent } = await server.call("POST", "/v1/agents", { name: "Mute", model: "openai/none" });
+  const { session } = await server.post("/sessions", { agent: agent.id, message: "0" });
+  for (let number = 1; (await server.get(`/sessions/${session}`)).head < 5000; number += 1) {
+    const say = () => server.post(`/sessions/${session}/messages`, { text: `Message ${number}` }).catch(() => {});
+    await Promise.all(Array.from({ length: 20 }, say));
+  }
+  const page = await at(`/sessions/${session}`, { width: 1360 });
+  await server.until(() => page.evaluate(() => document.querySelector("haft-timeline")?.model?.seq >= 5000));
+  const timing = await page.evaluate(async () => {
+    const paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime;
+    const scroller = document.querySelector(".scroll");
+    const times = [];
+    let last = performance.now();
+    for (let step = 0; step < 80; step += 1) {
+      scroller.scrollTop -= 700;
+      await new Promise((done) => requestAnimationFrame(done));
+      times.push(performance.now() - last);
+      last = performance.now();
+    }
+    times.sort((a, b) => a - b);
+    return { paint, median: times[40], worst: times.at(-1), nodes: document.querySelector("haft-timeline").shadowRoot.querySelectorAll("*").length };
+  });
+  console.log(`# 5,000 events from a real server: first paint ${timing.paint.toFixed(0)} ms; scrolling: median ${timing.median.toFixed(0)} ms, worst ${timing.worst.toFixed(0)} ms a frame; ${timing.nodes} nodes`);
+  assert.ok(timing.nodes < 5000);
+  await page.context().close();
+});
