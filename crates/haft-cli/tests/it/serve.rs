@@ -28,7 +28,7 @@ impl Serving {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let api = said.next().unwrap().unwrap();
+        let api = said.by_ref().map(Result::unwrap).find(|line| line.starts_with("api")).unwrap();
         let address = api.split_once("http://").unwrap().1.trim_end_matches("/v1").to_owned();
         let key = match key {
             Some(key) => key.to_owned(),

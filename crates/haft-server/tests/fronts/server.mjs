@@ -21,6 +21,15 @@ export const CUSTOM = {
   input_schema: { type: "object", properties: { of: { type: "string" } } },
 };
 
+/** Reads where a server that has just been started answers. */
+async function apiOf(server) {
+  for await (const line of createInterface({ input: server.stdout })) {
+    const [what, address] = line.split(/\s+/);
+    if (what === "api") return address.replace(/\/v1$/, "");
+  }
+  throw new Error("haft serve ended");
+}
+
 export async function start() {
   const provider = await fakeProvider();
   const data = mkdtempSync(join(tmpdir(), "haft-fronts-"));
@@ -28,8 +37,7 @@ export async function start() {
     env: { ...process.env, HAFT_API_KEY: KEY, ANTHROPIC_BASE_URL: provider.url, ANTHROPIC_API_KEY: "fake" },
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const lines = createInterface({ input: process_.stdout })[Symbol.asyncIterator]();
-  const url = (await lines.next()).value.split(/\s+/)[1].replace(/\/v1$/, "");
+  const url = await apiOf(process_);
   const post = async (path, body) => {
     const answer = await fetch(url + path, {
       method: "POST",

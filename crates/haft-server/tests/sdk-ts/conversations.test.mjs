@@ -27,9 +27,7 @@ before(async () => {
     env: { ...process.env, HAFT_API_KEY: KEY, ANTHROPIC_BASE_URL: provider.url, ANTHROPIC_API_KEY: "fake" },
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
-  const first = (await lines.next()).value.split(/\s+/);
-  const baseURL = first[1].replace(/\/v1$/, "");
+  const baseURL = await apiOf(server);
   client = new Anthropic({ baseURL, apiKey: KEY, maxRetries: 0 });
   environment = await client.beta.environments.create({ name: "test" });
 });
@@ -41,6 +39,15 @@ after(async () => {
   provider.close();
   rmSync(data, { recursive: true });
 });
+
+/** Reads where a server that has just been started answers. */
+async function apiOf(server) {
+  for await (const line of createInterface({ input: server.stdout })) {
+    const [what, address] = line.split(/\s+/);
+    if (what === "api") return address.replace(/\/v1$/, "");
+  }
+  throw new Error("haft serve ended");
+}
 
 async function openSession(tools) {
   const agent = await client.beta.agents.create({ name: "test", model: "claude-opus-5-5", tools });

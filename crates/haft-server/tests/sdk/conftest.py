@@ -49,9 +49,9 @@ def serving(provider, data, *options):
     server = subprocess.Popen(
         command + list(options), env=environment, stdout=subprocess.PIPE, text=True
     )
-    first = server.stdout.readline().split()
-    assert first[:1] == ["api"], f"haft serve said {first}"
-    yield first[1].removesuffix("/v1")
+    said = (line.split() for line in server.stdout)
+    api = next(words[1] for words in said if words[:1] == ["api"])
+    yield api.removesuffix("/v1")
     server.terminate()
     assert server.wait(timeout=30) == 0
 

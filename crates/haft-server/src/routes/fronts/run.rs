@@ -57,7 +57,7 @@ impl<E: Encode + Send + 'static> Run<E> {
                 self.follow(&sender).await
             }
             .await;
-            told.unwrap_or_else(|Over| ());
+            told.unwrap_or(());
         });
         stream::unfold(receiver, |mut receiver| async {
             receiver.recv().await.map(|frame| (frame, receiver))

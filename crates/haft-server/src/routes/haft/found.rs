@@ -1,7 +1,7 @@
 //! Finding what a path names, for whoever may see it.
 
 use haft_core::session::{Event, Open};
-use haft_core::{CallId, SessionId};
+use haft_core::{Actor, CallId, SessionId};
 use haft_store::Loaded;
 
 use crate::app::App;
@@ -11,8 +11,7 @@ use crate::error::Error;
 /// How many entries of a log are read at once.
 const PAGE: u64 = 256;
 
-/// A session of the caller's tenant, whoever opened it: also those in which calls are taken back
-/// or tried.
+/// A session that the caller may see: also those in which calls are taken back or tried.
 pub(super) struct Found {
     pub(super) id: SessionId,
     pub(super) loaded: Loaded,
@@ -23,7 +22,9 @@ impl Found {
         let missing = || Error::not_found("session", id);
         let session: SessionId = id.parse().map_err(|_| missing())?;
         let loaded = app.store().load(session).await?.ok_or_else(missing)?;
-        match loaded.tenant == caller.tenant {
+        let is_theirs = loaded.tenant == caller.tenant
+            && owner(app, session, &loaded).await?.is_some_and(|owner| caller.may_see(&owner));
+        match is_theirs {
             true => Ok(Self { id: session, loaded }),
             false => Err(missing()),
         }
@@ -37,6 +38,18 @@ impl Found {
     pub(super) fn open(&self) -> Option<&Open> {
         self.loaded.state.as_open()
     }
+}
+
+/// Returns who opened a session.
+async fn owner(app: &App, session: SessionId, loaded: &Loaded) -> Result<Option<Actor>, Error> {
+    if let Some(open) = loaded.state.as_open() {
+        return Ok(Some(open.opened_by.clone()));
+    }
+    let first = app.store().entries(session, 0, 1).await?;
+    Ok(match first.first().map(haft_core::journal::Entry::event).transpose()? {
+        Some(Event::SessionOpened { by, .. }) => Some(by),
+        _ => None,
+    })
 }
 
 /// Shows a log from its end to `look`, event by event, until that has seen enough.

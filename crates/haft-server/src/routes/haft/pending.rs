@@ -51,7 +51,7 @@ pub(super) async fn list(
     }
     let mut shown = Vec::new();
     for (session, rows) in waits {
-        shown.extend(of_session(&app, session, &rows).await?);
+        shown.extend(of_session(&app, &caller, session, &rows).await?);
     }
     shown.sort_by_key(|(expires_at, _)| *expires_at);
     let data: Vec<Value> = shown.into_iter().map(|(_, wait)| wait).collect();
@@ -68,11 +68,13 @@ struct Told {
 
 async fn of_session(
     app: &App,
+    caller: &Caller,
     session: SessionId,
     rows: &[Pending],
 ) -> Result<Vec<(Timestamp, Value)>, Error> {
     let Some(loaded) = app.store().load(session).await? else { return Ok(Vec::new()) };
-    let Some(open) = loaded.state.as_open() else { return Ok(Vec::new()) };
+    let open = loaded.state.as_open().filter(|open| caller.may_see(&open.opened_by));
+    let Some(open) = open else { return Ok(Vec::new()) };
     let told = told(app, session, loaded.head.seq, rows).await?;
     let shown = rows.iter().filter_map(|row| {
         let wait = shown(app, open, row, told.get(&row.call)?)?;

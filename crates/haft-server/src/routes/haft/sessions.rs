@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use haft_core::session::{Event, State as SessionState};
-use haft_core::{ContentBlock, SessionId};
+use haft_core::{Actor, ContentBlock, SessionId};
 use haft_store::{ListedSession, Page, SessionFilter, Which};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -31,39 +31,46 @@ pub(super) async fn list(
     let limit = params.limit(50, 200)?;
     let after = params.one::<SessionId>("after")?;
     params.finish()?;
-    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), status: None };
+    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), ..SessionFilter::default() };
     let page = Page { after, limit };
     let listed = app.store().sessions(&filter, &page).await?;
     let next = listed.last().filter(|_| listed.len() == limit as usize).map(|last| last.session);
     let mut data = Vec::with_capacity(listed.len());
     for session in &listed {
-        data.push(row(&app, &caller, session).await?);
+        data.extend(row(&app, &caller, session).await?);
     }
     Ok(Json(json!({ "data": data, "next": next })))
 }
 
-async fn row(app: &App, caller: &Caller, listed: &ListedSession) -> Result<Value, Error> {
-    let (title, agent) = named(app, caller, listed.session).await?;
-    Ok(json!({
+/// A session in the list, unless it is somebody else's.
+async fn row(app: &App, caller: &Caller, listed: &ListedSession) -> Result<Option<Value>, Error> {
+    let Named { title, agent, owner } = named(app, caller, listed.session).await?;
+    if !owner.is_some_and(|owner| caller.may_see(&owner)) {
+        return Ok(None);
+    }
+    Ok(Some(json!({
         "id": listed.session, "title": title, "agent": agent, "status": listed.status.as_str(),
         "n_waiting": listed.n_waiting, "head": listed.head_seq,
         "opened_at": listed.created_at, "updated_at": listed.updated_at,
-    }))
+    })))
+}
+
+struct Named {
+    title: Option<String>,
+    agent: Option<String>,
+    owner: Option<Actor>,
 }
 
 /// What a session is called: as its client put it, else by what was first said or done in it.
-async fn named(
-    app: &App,
-    caller: &Caller,
-    session: SessionId,
-) -> Result<(Option<String>, Option<String>), Error> {
+async fn named(app: &App, caller: &Caller, session: SessionId) -> Result<Named, Error> {
     let id = session.to_string();
     let beside = app.objects().find(&caller.tenant, Sort::Session, &id, Which::Latest).await?;
     let mut title = beside.as_ref().and_then(|beside| beside.text("title").map(str::to_owned));
-    let mut agent = None;
+    let (mut agent, mut owner) = (None, None);
     for entry in app.store().entries(session, 0, OPENING).await? {
         match entry.event()? {
-            Event::SessionOpened { config, .. } => {
+            Event::SessionOpened { config, by, .. } => {
+                owner = Some(by);
                 agent = config.agent.as_ref().map(|agent| agent.id.clone());
             }
             Event::MessageReceived { content, .. } => {
@@ -79,7 +86,7 @@ async fn named(
             _ => {}
         }
     }
-    Ok((title, agent))
+    Ok(Named { title, agent, owner })
 }
 
 pub(super) async fn show(
@@ -91,7 +98,7 @@ pub(super) async fn show(
     caller.require(Scope::Read)?;
     params.finish()?;
     let found = Found::session(&app, &caller, &session).await?;
-    let (title, agent) = named(&app, &caller, found.id).await?;
+    let Named { title, agent, .. } = named(&app, &caller, found.id).await?;
     let status = match &found.loaded.state {
         SessionState::Unopened | SessionState::Ended { .. } => "ended",
         SessionState::Open(_) => "open",
