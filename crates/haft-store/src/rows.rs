@@ -158,6 +158,13 @@ impl Rows {
                 row.retry = Some(RetryChange::Over);
             }
             Event::SessionEnded {} => self.status = Some(SessionStatus::Ended),
+            event => self.take_of_call(at, event),
+        }
+    }
+
+    /// What has no row of its own changes none.
+    fn take_of_call(&mut self, at: Timestamp, event: &Event) {
+        match event {
             Event::CallProposed { call, contract, .. } => {
                 let row = self.call(*call, CallStage::Proposed);
                 row.asked_for = Some(contract.tool.as_str().to_owned());
@@ -218,7 +225,14 @@ impl Rows {
             | Event::ProviderResultIgnored { .. }
             | Event::GoalSet { .. }
             | Event::GrantAdded { .. }
-            | Event::GrantRevoked { .. } => {}
+            | Event::GrantRevoked { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionEnded {}
+            | Event::TurnStarted { .. }
+            | Event::TurnEnded { .. }
+            | Event::WakeQueued { .. }
+            | Event::WakeFellDue { .. }
+            | Event::WakeCancelled { .. } => {}
         }
     }
 

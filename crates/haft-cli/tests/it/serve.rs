@@ -33,8 +33,8 @@ impl Serving {
         let key = match key {
             Some(key) => key.to_owned(),
             None => {
-                said.next().unwrap().unwrap();
-                let line = said.next().unwrap().unwrap();
+                let mut lines = said.by_ref().map(Result::unwrap);
+                let line = lines.find(|line| line.starts_with("key")).unwrap();
                 line.split_whitespace().nth(1).unwrap().to_owned()
             }
         };
