@@ -1,4 +1,5 @@
-//! The official SDKs, unmodified and from their registries, against the real binary.
+//! The official SDKs and the front ends that people have, unmodified and from their registries,
+//! against the real binary.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,25 @@ use crate::metadata;
 
 /// Where the conversations and the versions of what they need are.
 const PYTHON: &str = "crates/haft-server/tests/sdk";
-const TYPESCRIPT: &str = "crates/haft-server/tests/sdk-ts";
+const SCRIPTS: &str = "crates/haft-server/tests";
+/// Folders of scripts for Node.js, and the tests in them.
+const SUITES: [(&str, &[&str]); 2] =
+    [("sdk-ts", &["conversations.test.mjs"]), ("fronts", &["ag_ui.test.mjs", "chat.test.mjs"])];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut build = metadata::cargo();
     build.args(["build", "-p", "haft-cli"]).current_dir(root);
-    let passed = succeeds(&mut build)? && python(root, &target)? && typescript(root, &target)?;
-    Ok(if passed { Verdict::Clean } else { Verdict::Wanting })
+    if !succeeds(&mut build)? || !python(root, &target)? {
+        return Ok(Verdict::Wanting);
+    }
+    for (folder, tests) in SUITES {
+        if !scripts(root, &target, folder, tests)? {
+            return Ok(Verdict::Wanting);
+        }
+    }
+    Ok(Verdict::Clean)
 }
 
 fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
@@ -40,8 +51,8 @@ fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
 }
 
 /// Runs a copy: Node.js looks for packages beside the scripts, and they do not belong there.
-fn typescript(root: &Path, target: &Path) -> anyhow::Result<bool> {
-    let (here, copy) = (root.join(TYPESCRIPT), target.join("sdk/typescript"));
+fn scripts(root: &Path, target: &Path, folder: &str, tests: &[&str]) -> anyhow::Result<bool> {
+    let (here, copy) = (root.join(SCRIPTS).join(folder), target.join("sdk").join(folder));
     fs::create_dir_all(&copy).with_context(|| format!("making `{}`", copy.display()))?;
     for entry in fs::read_dir(&here).with_context(|| format!("reading `{}`", here.display()))? {
         let entry = entry?;
@@ -52,7 +63,7 @@ fn typescript(root: &Path, target: &Path) -> anyhow::Result<bool> {
     let mut install = Command::new("npm");
     install.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&copy);
     let mut conversations = Command::new("node");
-    conversations.args(["--test", "conversations.test.mjs"]).current_dir(&copy);
+    conversations.args(["--test", "--test-concurrency=1"]).args(tests).current_dir(&copy);
     conversations.env("HAFT", target.join("debug/haft"));
     Ok(succeeds(&mut install)? && succeeds(&mut conversations)?)
 }

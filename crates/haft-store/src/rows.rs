@@ -208,31 +208,7 @@ impl Rows {
                 self.call(*call, CallStage::Running);
             }
             Event::CallFinished { outcome } => self.finish(outcome),
-            Event::SessionReconfigured { .. }
-            | Event::SessionInterrupted { .. }
-            | Event::SessionEnding { .. }
-            | Event::MessageReceived { .. }
-            | Event::TurnRetried { .. }
-            | Event::TurnAnswered { .. }
-            | Event::ContextSummarised { .. }
-            | Event::LoopDirected { .. }
-            | Event::LearningCaptured { .. }
-            | Event::CallDelegated { .. }
-            | Event::ChildStopped { .. }
-            | Event::ParentTold { .. }
-            | Event::CallRedefined { .. }
-            | Event::CallBarred { .. }
-            | Event::ProviderResultIgnored { .. }
-            | Event::GoalSet { .. }
-            | Event::GrantAdded { .. }
-            | Event::GrantRevoked { .. }
-            | Event::SessionOpened { .. }
-            | Event::SessionEnded {}
-            | Event::TurnStarted { .. }
-            | Event::TurnEnded { .. }
-            | Event::WakeQueued { .. }
-            | Event::WakeFellDue { .. }
-            | Event::WakeCancelled { .. } => {}
+            _ => {}
         }
     }
 

@@ -48,7 +48,12 @@ test("an approval is an interrupt, and a resume with edited arguments runs those
   assert.ok(interrupt.responseSchema.properties.editedArgs, "arguments may be edited");
   const payload = { approved: true, editedArgs: { command: "echo edited" } };
   const resume = [{ interruptId: interrupt.id, status: "resolved", payload }];
-  const second = await run(client, { resume });
+  // The tool shows what a call would do, so whoever edits is shown what the edited one would.
+  const shown = await run(client, { resume });
+  const [again] = shown.outcome.interrupts;
+  assert.deepEqual(again.metadata.haft.arguments, { command: "echo edited" });
+  const yes = [{ interruptId: again.id, status: "resolved", payload: { approved: true } }];
+  const second = await run(client, { resume: yes });
   assert.equal(second.outcome?.type, "success", JSON.stringify(second));
   assert.match(second.results[0].content, /edited/);
   assert.equal(second.text, "It is said.");
