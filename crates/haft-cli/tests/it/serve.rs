@@ -152,10 +152,6 @@ impl Drop for Serving {
     }
 }
 
-fn kinds(events: &[Value]) -> Vec<&str> {
-    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
-}
-
 // D9: a call that waits for a person outlives the process, and runs once it is allowed.
 #[test]
 fn a_session_that_waits_for_approval_goes_on_in_the_next_process() {
