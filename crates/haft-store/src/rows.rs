@@ -174,9 +174,7 @@ impl Rows {
                 row.asked_for = Some(printable(name));
                 row.class = Some(rejection.reason.class());
             }
-            Event::CallAdmitted { call, .. } => {
-                self.call(*call, CallStage::Ready);
-            }
+            Event::CallAdmitted { call, .. } => self.stand(*call, CallStage::Ready),
             Event::CallPreviewing { call, .. } => {
                 self.call(*call, CallStage::Proposed).wait = Some(WaitChange::Closed);
             }
@@ -198,18 +196,42 @@ impl Rows {
             Event::CallRetryScheduled { call, due, .. } => {
                 self.call(*call, CallStage::Ready).retry = Some(RetryChange::Due(*due));
             }
-            Event::CallInterrupted { call, plan, .. } => {
-                self.call(*call, after_interrupt(*plan));
-            }
+            Event::CallInterrupted { call, plan, .. } => self.stand(*call, after_interrupt(*plan)),
             Event::CallVerified { call, finding, .. } => {
-                self.call(*call, after_verification(*finding));
+                self.stand(*call, after_verification(*finding));
             }
-            Event::CallCancelling { call, .. } => {
-                self.call(*call, CallStage::Running);
-            }
+            Event::CallCancelling { call, .. } => self.stand(*call, CallStage::Running),
             Event::CallFinished { outcome } => self.finish(outcome),
-            _ => {}
+            Event::SessionReconfigured { .. }
+            | Event::SessionInterrupted { .. }
+            | Event::SessionEnding { .. }
+            | Event::MessageReceived { .. }
+            | Event::TurnRetried { .. }
+            | Event::TurnAnswered { .. }
+            | Event::ContextSummarised { .. }
+            | Event::LoopDirected { .. }
+            | Event::LearningCaptured { .. }
+            | Event::CallDelegated { .. }
+            | Event::ChildStopped { .. }
+            | Event::ParentTold { .. }
+            | Event::CallRedefined { .. }
+            | Event::CallBarred { .. }
+            | Event::ProviderResultIgnored { .. }
+            | Event::GoalSet { .. }
+            | Event::GrantAdded { .. }
+            | Event::GrantRevoked { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionEnded {}
+            | Event::TurnStarted { .. }
+            | Event::TurnEnded { .. }
+            | Event::WakeQueued { .. }
+            | Event::WakeFellDue { .. }
+            | Event::WakeCancelled { .. } => {}
         }
+    }
+
+    fn stand(&mut self, call: CallId, stage: CallStage) {
+        self.call(call, stage);
     }
 
     fn finish(&mut self, outcome: &Outcome) {
