@@ -2,29 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
-use axum::extract::{Path, State};
 use haft_core::session::Network;
-use haft_store::Expected;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::agents::{archived, merged, require_current};
-use super::page;
-use crate::app::App;
-use crate::caller::Caller;
+use super::kept::{Kept, Null};
 use crate::error::Error;
-use crate::input::{Body, Params, read};
-use crate::keys::Scope;
 use crate::objects::{Members, Object, Sort};
 use crate::plan::checked_metadata;
 
-const SORT: Sort = Sort::Environment;
 const MANAGERS: [&str; 6] = ["apt", "cargo", "gem", "go", "npm", "pip"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Declared {
+pub(super) struct Declared {
     name: String,
     config: Option<Cloud>,
     description: Option<String>,
@@ -52,7 +43,11 @@ struct Networking {
     allowed_hosts: Option<Vec<String>>,
 }
 
-impl Declared {
+impl Kept for Declared {
+    const SORT: Sort = Sort::Environment;
+    const KIND: &'static str = "environment";
+    const NULL: Null = Null::Resets;
+
     fn settled(&self) -> Result<Members, Error> {
         if !(1..=256).contains(&self.name.chars().count()) {
             return Err(Error::invalid("name: expected 1 to 256 characters"));
@@ -135,114 +130,4 @@ pub(super) fn network(environment: &Object) -> Network {
         Some("unrestricted") => Network::Host,
         _ => Network::Off,
     }
-}
-
-fn shown(environment: &Object) -> Value {
-    let mut shown = Map::new();
-    shown.insert("id".to_owned(), environment.id.clone().into());
-    shown.insert("type".to_owned(), "environment".into());
-    shown.extend(environment.members.clone());
-    shown.insert("updated_at".to_owned(), environment.at.to_string().into());
-    Value::Object(shown)
-}
-
-pub(crate) async fn create(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    Body(declared): Body<Declared>,
-) -> Result<Json<Value>, Error> {
-    caller.require(Scope::Write)?;
-    params.finish()?;
-    let (id, at) = (app.fresh_id(SORT.prefix())?, app.now());
-    let mut members = declared.settled()?;
-    members.insert("created_at".to_owned(), at.to_string().into());
-    members.insert("archived_at".to_owned(), Value::Null);
-    let place = SORT.place(&caller.tenant, &id)?;
-    let expected = Expected::Absent;
-    let number = app.objects().put(place, expected, &members, &caller.actor, at).await?;
-    Ok(Json(shown(&Object { id, number, members, at })))
-}
-
-pub(crate) async fn retrieve(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<Value>, Error> {
-    caller.require(Scope::Read)?;
-    params.finish()?;
-    Ok(Json(shown(&app.objects().get(&caller.tenant, SORT, &id).await?)))
-}
-
-pub(crate) async fn update(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    params: Params,
-    Body(changes): Body<Map<String, Value>>,
-) -> Result<Json<Value>, Error> {
-    caller.require(Scope::Write)?;
-    params.finish()?;
-    let environment = app.objects().get(&caller.tenant, SORT, &id).await?;
-    require_current(&environment)?;
-    let mut declared = environment.members.clone();
-    let stamps = ["created_at", "archived_at"];
-    let stamps = stamps.map(|name| (name.to_owned(), declared.remove(name).unwrap_or_default()));
-    for (name, value) in changes {
-        let value = match (name.as_str(), value) {
-            ("metadata", given) => merged(declared.remove("metadata"), given),
-            (_, value) => value,
-        };
-        declared.insert(name, value);
-    }
-    let declared: Declared = read(Value::Object(declared))?;
-    let mut members = declared.settled()?;
-    members.extend(stamps);
-    let at = app.now();
-    let place = SORT.place(&caller.tenant, &id)?;
-    let expected = Expected::Version(environment.number);
-    let number = app.objects().put(place, expected, &members, &caller.actor, at).await?;
-    Ok(Json(shown(&Object { id, number, members, at })))
-}
-
-pub(crate) async fn archive(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<Value>, Error> {
-    caller.require(Scope::Write)?;
-    params.finish()?;
-    let environment = app.objects().get(&caller.tenant, SORT, &id).await?;
-    Ok(Json(shown(&archived(&app, &caller, SORT, environment).await?)))
-}
-
-pub(crate) async fn delete(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<Value>, Error> {
-    caller.require(Scope::Write)?;
-    params.finish()?;
-    let environment = app.objects().get(&caller.tenant, SORT, &id).await?;
-    let place = SORT.place(&caller.tenant, &id)?;
-    app.objects().delete(place, &environment, &caller.actor, app.now()).await?;
-    Ok(Json(json!({ "id": id, "type": "environment_deleted" })))
-}
-
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Value>, Error> {
-    caller.require(Scope::Read)?;
-    let limit = params.limit(20, 100)?;
-    let after = params.text("page");
-    let all = params.one::<bool>("include_archived")?.unwrap_or(false);
-    params.finish()?;
-    let wanted = |environment: &Object| all || !environment.is_archived();
-    let (found, next) = app.objects().list(&caller.tenant, SORT, after, limit, wanted).await?;
-    Ok(Json(page(found.iter().map(shown).collect(), next)))
 }

@@ -4,6 +4,7 @@ pub(crate) mod agents;
 mod environments;
 pub(crate) mod events;
 mod files;
+mod kept;
 mod memories;
 mod memory_stores;
 mod memory_versions;
@@ -28,12 +29,10 @@ pub(crate) fn router() -> Router<App> {
         .route("/agents/{agent}", get(agents::retrieve).post(agents::update))
         .route("/agents/{agent}/archive", post(agents::archive))
         .route("/agents/{agent}/versions", get(agents::versions))
-        .route("/environments", get(environments::list).post(environments::create))
-        .route(
+        .merge(kept::routes::<environments::Declared>(
+            "/environments",
             "/environments/{environment}",
-            get(environments::retrieve).post(environments::update).delete(environments::delete),
-        )
-        .route("/environments/{environment}/archive", post(environments::archive))
+        ))
         .route("/sessions", get(sessions::list).post(sessions::create))
         .route(
             "/sessions/{session}",
@@ -67,12 +66,7 @@ fn kept_for_sessions() -> Router<App> {
         .route("/files", files)
         .route("/files/{file}", get(files::retrieve).delete(files::delete))
         .route("/files/{file}/content", get(files::content))
-        .route("/memory_stores", get(memory_stores::list).post(memory_stores::create))
-        .route(
-            "/memory_stores/{store}",
-            get(memory_stores::retrieve).post(memory_stores::update).delete(memory_stores::delete),
-        )
-        .route("/memory_stores/{store}/archive", post(memory_stores::archive))
+        .merge(kept::routes::<memory_stores::Declared>("/memory_stores", "/memory_stores/{store}"))
         .route("/memory_stores/{store}/memories", get(memories::list).post(memories::create))
         .route(
             "/memory_stores/{store}/memories/{memory}",
@@ -84,9 +78,7 @@ fn kept_for_sessions() -> Router<App> {
             "/memory_stores/{store}/memory_versions/{version}/redact",
             absent("redacting a memory version"),
         )
-        .route("/vaults", get(vaults::list).post(vaults::create))
-        .route("/vaults/{vault}", get(vaults::retrieve).post(vaults::update).delete(vaults::delete))
-        .route("/vaults/{vault}/archive", post(vaults::archive))
+        .merge(kept::routes::<vaults::Declared>("/vaults", "/vaults/{vault}"))
         .route(
             "/vaults/{vault}/credentials",
             get(vault_credentials::list).post(vault_credentials::create),

@@ -1,0 +1,155 @@
+//! Named things that are made, read, changed, archived and taken away all alike: environments,
+//! memory stores, vaults.
+
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use haft_store::Expected;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::agents::{archived, merged, require_current};
+use super::{page, with_archived};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::Error;
+use crate::input::{Body, Params, read};
+use crate::keys::Scope;
+use crate::objects::{Members, Object, Sort};
+
+/// What a client declares about a thing of one sort.
+pub(super) trait Kept: DeserializeOwned + Send + 'static {
+    const SORT: Sort;
+    /// What the API calls the type of such a thing.
+    const KIND: &'static str;
+    const NULL: Null;
+
+    /// Fills in what was left out, and refuses what is not done.
+    fn settled(&self) -> Result<Members, Error>;
+}
+
+/// What a change to `null` means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Null {
+    /// The member is left as it is.
+    Leaves,
+    /// The member is as if it had not been declared.
+    Resets,
+}
+
+/// The paths of one sort of things: of their list, and of one of them, whose id has the same name
+/// in every path below it.
+pub(super) fn routes<K: Kept>(list_path: &str, path: &str) -> Router<App> {
+    Router::new()
+        .route(list_path, get(list::<K>).post(create::<K>))
+        .route(path, get(retrieve::<K>).post(update::<K>).delete(delete::<K>))
+        .route(&format!("{path}/archive"), post(archive::<K>))
+}
+
+fn shown<K: Kept>(kept: &Object) -> Value {
+    let mut shown = kept.members.clone();
+    shown.insert("id".to_owned(), kept.id.as_str().into());
+    shown.insert("type".to_owned(), K::KIND.into());
+    shown.insert("updated_at".to_owned(), kept.at.to_string().into());
+    Value::Object(shown)
+}
+
+async fn create<K: Kept>(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    Body(declared): Body<K>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let (id, at) = (app.fresh_id(K::SORT.prefix())?, app.now());
+    let mut members = declared.settled()?;
+    members.insert("created_at".to_owned(), at.to_string().into());
+    members.insert("archived_at".to_owned(), Value::Null);
+    let (place, expected) = (K::SORT.place(&caller.tenant, &id)?, Expected::Absent);
+    let number = app.objects().put(place, expected, &members, &caller.actor, at).await?;
+    Ok(Json(shown::<K>(&Object { id, number, members, at })))
+}
+
+async fn retrieve<K: Kept>(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    Ok(Json(shown::<K>(&app.objects().get(&caller.tenant, K::SORT, &id).await?)))
+}
+
+async fn update<K: Kept>(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+    Body(changes): Body<Map<String, Value>>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    require_current(&kept)?;
+    let mut declared = kept.members.clone();
+    let stamps = ["created_at", "archived_at"];
+    let stamps = stamps.map(|name| (name.to_owned(), declared.remove(name).unwrap_or_default()));
+    for (name, value) in changes {
+        let value = match (name.as_str(), value) {
+            ("metadata", given) => merged(declared.remove("metadata"), given),
+            (_, Value::Null) if K::NULL == Null::Leaves => continue,
+            (_, value) => value,
+        };
+        declared.insert(name, value);
+    }
+    let declared: K = read(Value::Object(declared))?;
+    let mut members = declared.settled()?;
+    members.extend(stamps);
+    let at = app.now();
+    let (place, expected) = (K::SORT.place(&caller.tenant, &id)?, Expected::Version(kept.number));
+    let number = app.objects().put(place, expected, &members, &caller.actor, at).await?;
+    Ok(Json(shown::<K>(&Object { id, number, members, at })))
+}
+
+async fn archive<K: Kept>(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    Ok(Json(shown::<K>(&archived(&app, &caller, K::SORT, kept).await?)))
+}
+
+async fn delete<K: Kept>(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    let place = K::SORT.place(&caller.tenant, &id)?;
+    app.objects().delete(place, &kept, &caller.actor, app.now()).await?;
+    Ok(Json(json!({ "id": id, "type": format!("{}_deleted", K::KIND) })))
+}
+
+async fn list<K: Kept>(
+    State(app): State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let limit = params.limit(20, 100)?;
+    let after = params.text("page");
+    let all = with_archived(&mut params)?;
+    params.finish()?;
+    let wanted = |kept: &Object| all || !kept.is_archived();
+    let (found, next) = app.objects().list(&caller.tenant, K::SORT, after, limit, wanted).await?;
+    Ok(Json(page(found.iter().map(shown::<K>).collect(), next)))
+}
