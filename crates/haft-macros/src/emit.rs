@@ -83,13 +83,11 @@ fn arguments(function: &Function, generics: &Parameters<'_>) -> TokenStream {
 fn definition(function: &Function, generics: &Parameters<'_>) -> TokenStream {
     let Function { options, name, description, parameters, .. } = function;
     let names = generics.argument_names();
-    let settings = options.settings();
+    let settings = options.settings(parameters);
     let routing = options.routing.settings(description);
     let injected = parameters.iter().filter_map(Parameter::injected);
     let secrets = parameters.iter().filter_map(|parameter| match &parameter.kind {
-        Kind::Argument(argument) if argument.secret == Secrecy::Secret => {
-            Some(format!("/{}", parameter.name().replace('~', "~0").replace('/', "~1")))
-        }
+        Kind::Argument(argument) if argument.secret == Secrecy::Secret => Some(parameter.place()),
         _ => None,
     });
     let output = match &options.output {

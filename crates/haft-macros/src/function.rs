@@ -96,6 +96,9 @@ impl Function {
                 found.note(Parameter::read(input).map(|parameter| parameters.push(parameter)));
             }
         }
+        if let Some(cost) = &options.cost {
+            found.note(cost.check(&parameters));
+        }
         let output = sig.output.clone();
         found.finish(Self { options, ident, name, description, parameters, output, is_async })
     }

@@ -4,6 +4,7 @@
 //! type with a schema, the definition, and a closure that calls the function. Everything else is
 //! `haft_runtime`'s, and everything that can be wrong is said at its place in the source.
 
+mod cost;
 mod docs;
 mod effect;
 mod emit;
@@ -54,6 +55,7 @@ use proc_macro::TokenStream;
 /// | `progress` | it reports progress before its result |
 /// | `blocking` | not `async`, and waits: runs on a thread where that hurts nobody |
 /// | `reach(machine, network, service)`, `process`, `files(read("/data"))`, `spend`, `shared` | the user's machine, any network, another's service; starts processes; touches files; costs money; touches what others see |
+/// | `cost(amount = cents, unit = "EUR")` | what a call costs, for limits on spending: parameters, `argument("/place")` inside one, or the same for every call |
 /// | `consequence = high` | how much a call matters: `low`, `medium`, `high` |
 /// | `name = "other"`, `title = "Shown to people"`, `version = "1.2.0"`, `tags("a", "b")` | |
 /// | `use_when = "..", not_for("case" => other_tool), source = ".."` | when it is the right tool; the model reads it after the doc comment |

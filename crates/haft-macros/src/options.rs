@@ -6,7 +6,9 @@ use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
 use syn::{Ident, LitInt, LitStr, Path, Token, Type};
 
+use crate::cost::Cost;
 use crate::effect::Effect;
+use crate::parameter::Parameter;
 use crate::routing::Routing;
 use crate::undo::Undo;
 use crate::values::{ToolRef, checked_name, duration, error, list, text, version, word};
@@ -23,6 +25,7 @@ pub(crate) struct Options {
     pub(crate) output: Output,
     pub(crate) thread: Thread,
     pub(crate) routing: Routing,
+    pub(crate) cost: Option<Cost>,
     reach: Option<Vec<&'static str>>,
     repeat: Option<Repeat>,
     undo: Option<Undo>,
@@ -83,6 +86,7 @@ const FORMS: &[(&str, Shape, &str)] = &[
     ("approve", Shape::Either, "`approve`, `approve = always` or `approve = never`"),
     ("blocking", Shape::Flag, "`blocking`"),
     ("consequence", Shape::Assigned, "`consequence = low`, `medium` or `high`"),
+    ("cost", Shape::Listed, "`cost(amount = parameter, unit = \"EUR\")`"),
     ("crate", Shape::Assigned, "`crate = path::to::haft`"),
     ("define", Shape::Assigned, "`define = path::to::function`"),
     ("depends_on", Shape::Listed, "`depends_on(other_tool, \"another\")`"),
@@ -143,6 +147,7 @@ impl Options {
             output: Output::Undeclared,
             thread: Thread::Inline,
             routing: Routing::default(),
+            cost: None,
             reach: None,
             repeat: None,
             undo: None,
@@ -182,6 +187,7 @@ impl Options {
             "blocking" => self.thread = Thread::Blocking,
             "idempotent" => self.repeat = Some(Repeat::Idempotent),
             "key" => self.repeat = Some(Repeat::Keyed),
+            "cost" => self.cost = Some(input.parse()?),
             "undo" => self.undo = Some(input.parse()?),
             "use_when" => self.routing.use_when = Some(assigned_text(input)?),
             "source" => self.routing.source = Some(assigned_text(input)?),
@@ -229,6 +235,8 @@ impl Options {
         refuse("idempotent", reads, again)?;
         refuse("verify", reads, again)?;
         refuse("undo", reads, "a tool that only reads has nothing to undo; leave this out")?;
+        let priced = self.given("cost").is_some();
+        refuse("spend", priced, "a tool that has a `cost` spends anyway; leave this out")?;
         let both = self.given("idempotent").is_some();
         refuse("key", both, "a tool is `idempotent` or takes a `key`, not both; leave one out")?;
         let unsafe_again = !reads && self.repeat.is_none();
@@ -245,7 +253,7 @@ impl Options {
     }
 
     /// Declares everything that the attribute says.
-    pub(crate) fn settings(&self) -> TokenStream {
+    pub(crate) fn settings(&self, parameters: &[Parameter]) -> TokenStream {
         let effect = self.effect.settings();
         let reach = self.reach.as_deref().unwrap_or_else(|| self.effect.reach());
         let reach = (self.reach.is_some() || !reach.is_empty()).then(|| {
@@ -260,8 +268,9 @@ impl Options {
             set("facets.idempotency", some(repeat))
         });
         let undo = self.undo.as_ref().map(|undo| set("undo", some(undo.value())));
+        let cost = self.cost.as_ref().map(|cost| cost.settings(parameters));
         let settings = &self.settings;
-        quote!(#effect #reach #repeat #undo #(#settings)*)
+        quote!(#effect #reach #repeat #undo #cost #(#settings)*)
     }
 }
 

@@ -75,6 +75,11 @@ impl Parameter {
         renamed.map_or_else(|| self.ident.unraw().to_string(), LitStr::value)
     }
 
+    /// Returns where in the arguments it stands.
+    pub(crate) fn place(&self) -> String {
+        format!("/{}", self.name().replace('~', "~0").replace('/', "~1"))
+    }
+
     /// Returns the field that carries an argument.
     pub(crate) fn field(&self) -> Option<TokenStream> {
         let Kind::Argument(argument) = &self.kind else { return None };
@@ -287,6 +292,11 @@ impl Argument {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a call need not say it.
+    pub(crate) fn may_be_left_out(&self) -> bool {
+        is_option(&self.ty) || !matches!(self.default, Default::Required)
     }
 
     fn options(&mut self, input: ParseStream<'_>) -> syn::Result<()> {

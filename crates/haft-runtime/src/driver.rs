@@ -126,7 +126,14 @@ pub(crate) struct Shared<P> {
 /// only when no letter is on its way to it.
 #[derive(Default)]
 struct Table {
-    mailboxes: HashMap<SessionId, mpsc::Sender<Letter>>,
+    at_work: HashMap<SessionId, AtWork>,
+}
+
+/// A session at work on this node.
+struct AtWork {
+    mailbox: mpsc::Sender<Letter>,
+    /// Where it stands, as its task has last recorded or read it.
+    state: Option<Arc<State>>,
 }
 
 impl<P: Performer> Driver<P> {
@@ -262,7 +269,20 @@ impl<P: Performer> Driver<P> {
 
     /// Returns how many sessions are at work here.
     pub fn n_at_work(&self) -> usize {
-        self.shared.table().mailboxes.len()
+        self.shared.table().at_work.len()
+    }
+
+    /// Returns where a session stands that is at work here, without asking the store.
+    pub(crate) fn state_at_work(&self, session: SessionId) -> Option<Arc<State>> {
+        let table = self.shared.table();
+        // A task that panicked could not take itself off the table.
+        let at_work = table.at_work.get(&session).filter(|it| !it.mailbox.is_closed())?;
+        at_work.state.clone()
+    }
+
+    /// Waits until nothing new is begun any more.
+    pub(crate) async fn drained(&self) {
+        self.shared.draining.cancelled().await;
     }
 
     /// Returns fresh bits for an id.
@@ -310,7 +330,14 @@ impl<P> Shared<P> {
     }
 
     pub(crate) fn is_at_work(&self, session: SessionId) -> bool {
-        self.table().mailboxes.contains_key(&session)
+        self.table().at_work.contains_key(&session)
+    }
+
+    /// Lets others see where a session at work stands.
+    pub(crate) fn show(&self, session: SessionId, state: &Arc<State>) {
+        if let Some(at_work) = self.table().at_work.get_mut(&session) {
+            at_work.state = Some(Arc::clone(state));
+        }
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -354,7 +381,7 @@ impl<P> Shared<P> {
         let mut table = self.table();
         let goes = wants_to_go();
         if goes {
-            table.mailboxes.remove(&session);
+            table.at_work.remove(&session);
         }
         goes
     }
@@ -389,16 +416,16 @@ impl<P: Performer> Shared<P> {
             return Err(InputError::ShuttingDown);
         }
         // A task that panicked could not take itself off the table.
-        if table.mailboxes.get(&session).is_some_and(mpsc::Sender::is_closed) {
-            table.mailboxes.remove(&session);
+        if table.at_work.get(&session).is_some_and(|it| it.mailbox.is_closed()) {
+            table.at_work.remove(&session);
         }
-        let mailbox = table.mailboxes.entry(session).or_insert_with(|| {
+        let at_work = table.at_work.entry(session).or_insert_with(|| {
             let (mailbox, letters) = mpsc::channel(MAILBOX_MAX);
             let task = SessionTask::new(Arc::clone(shared), session, letters, mailbox.clone());
             tokio::spawn(task.run());
-            mailbox
+            AtWork { mailbox, state: None }
         });
-        mailbox.try_send(letter).map_err(|_| InputError::Overloaded)
+        at_work.mailbox.try_send(letter).map_err(|_| InputError::Overloaded)
     }
 
     pub(crate) fn wake(shared: &Arc<Self>, session: SessionId, wake: Option<Wake>) {

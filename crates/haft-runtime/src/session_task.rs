@@ -54,7 +54,7 @@ pub(crate) struct SessionTask<P> {
     n_jobs: u64,
     hold: Option<Hold>,
     head: Head,
-    state: State,
+    state: Arc<State>,
     snapshot_seq: u64,
     /// Whether the log may be longer than `head` says: after a write of unknown outcome.
     doubts_head: bool,
@@ -113,7 +113,7 @@ impl<P: Performer> SessionTask<P> {
             n_jobs: 0,
             hold: None,
             head: Head::EMPTY,
-            state: State::Unopened,
+            state: Arc::default(),
             snapshot_seq: 0,
             doubts_head: false,
             owes_effects: false,
@@ -151,7 +151,7 @@ impl<P: Performer> SessionTask<P> {
         if self.shared.is_draining() {
             return Err(InputError::ShuttingDown);
         }
-        match self.state {
+        match &*self.state {
             State::Open(_) => self.revive().await,
             State::Unopened | State::Ended { .. } => Ok(()),
         }
@@ -190,9 +190,15 @@ impl<P: Performer> SessionTask<P> {
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
         self.snapshot_seq = loaded.head.seq - loaded.replayed;
         self.head = loaded.head;
-        self.state = loaded.state;
+        self.stand(loaded.state);
         self.doubts_head = false;
         Ok(())
+    }
+
+    /// The session stands here, for everyone to see.
+    fn stand(&mut self, state: State) {
+        self.state = Arc::new(state);
+        self.shared.show(self.session, &self.state);
     }
 
     async fn serve(&mut self) -> Exit {

@@ -4,9 +4,12 @@
 //! set, so that no two nodes spend the same. What a proposal is shown is a grant for that one use,
 //! which soon ends; the log of its session then says whether it was used. What was not used is put
 //! back by whoever looks next.
+//!
+//! A grant also settles calls that wait already. That it has to is noted along with it, so that
+//! whoever is alive does it when the node that was told dies.
 
 use haft_core::permission::{GrantUse, StandingGrant};
-use haft_core::session::{Config, Event};
+use haft_core::session::{Config, Decided, Event};
 use haft_core::tool::Contract;
 use haft_core::{Actor, ActorId, ActorKind, Arguments, CallId, GrantId, Millis, SessionId};
 use haft_core::{Timestamp, ToolName};
@@ -16,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 
 const SPACE: &str = "grants";
+/// Whose the notes about fresh grants are: of no tenant that anyone can be.
+const NOTES_TENANT: &str = "haft:grants";
+const NOTES_SPACE: &str = "to_settle";
 const PAGE: u32 = 200;
 /// How long a proposal may take to be decided. The grant that it is shown ends then.
 const SHOWN_FOR: Millis = Millis::from_secs(60);
@@ -39,13 +45,12 @@ pub enum Holder {
 }
 
 impl Holder {
-    fn is(&self, wanted: &Wanted<'_>) -> bool {
+    /// Returns whether a grant of this holder stands in a session.
+    pub fn covers(&self, opened_by: &Actor, config: &Config) -> bool {
         match self {
             Self::Tenant => true,
-            Self::User(id) => {
-                wanted.opened_by.kind == ActorKind::User && wanted.opened_by.id == *id
-            }
-            Self::Agent(id) => wanted.config.agent.as_ref().is_some_and(|agent| agent.id == *id),
+            Self::User(id) => opened_by.kind == ActorKind::User && opened_by.id == *id,
+            Self::Agent(id) => config.agent.as_ref().is_some_and(|agent| agent.id == *id),
         }
     }
 }
@@ -68,9 +73,40 @@ struct Taken {
     session: SessionId,
     call: CallId,
     used: GrantUse,
+    /// Which wait of the call it would end; `None` when the call was only proposed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    round: Option<u32>,
     /// The end of the session's log when it was taken; what was decided stands after it.
     after_seq: u64,
     until: Timestamp,
+}
+
+impl Taken {
+    /// Returns what an event of the session tells about it.
+    fn fate_by(&self, event: &Event) -> Option<Fate> {
+        let by_it = |used: Option<GrantUse>| match used {
+            Some(used) if used.grant == self.used.grant => Fate::Used,
+            _ => Fate::Unused,
+        };
+        match (event, self.round) {
+            (Event::CallProposed { call, derivation, .. }, None) if *call == self.call => {
+                Some(by_it(derivation.grant))
+            }
+            (Event::CallRejected { call, .. }, None) if *call == self.call => Some(Fate::Unused),
+            (Event::CallResolved { call, round, decision, .. }, Some(wanted))
+                if *call == self.call && *round == wanted =>
+            {
+                Some(by_it(match decision {
+                    Decided::Granted { used } => Some(*used),
+                    _ => None,
+                }))
+            }
+            (Event::CallFinished { outcome }, Some(_)) if outcome.call == self.call => {
+                Some(Fate::Unused)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What became of a use that was taken.
@@ -80,11 +116,37 @@ enum Fate {
     Undecided,
 }
 
+/// A grant whose calls that wait already may not all be settled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fresh {
+    tenant: String,
+    pub(crate) tool: ToolName,
+    pub(crate) grant: GrantId,
+    /// A call that was proposed before the grant was given waits at the latest by then.
+    pub(crate) until: Timestamp,
+}
+
+impl Fresh {
+    pub(crate) fn tenant(&self) -> Result<Tenant, LedgerError> {
+        Tenant::new(&self.tenant).map_err(LedgerError::unreadable)
+    }
+
+    fn place(&self) -> Result<Place, LedgerError> {
+        grant_place(&self.tenant()?, &self.tool, self.grant)
+    }
+
+    fn note_place(&self) -> Result<Place, LedgerError> {
+        Ok(Place::new(notes_tenant()?, NOTES_SPACE, &self.grant.to_string())?)
+    }
+}
+
 /// A call for which a grant is looked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) session: SessionId,
     pub(crate) call: CallId,
+    /// Which wait of it is to be ended, when it waits.
+    pub(crate) round: Option<u32>,
     pub(crate) opened_by: &'a Actor,
     pub(crate) config: &'a Config,
     pub(crate) contract: &'a Contract,
@@ -126,25 +188,85 @@ impl Ledger {
         Self { store, clock }
     }
 
+    /// Keeps a grant, along with a note that it has to settle what waits already.
     pub(crate) async fn add(
         &self,
         tenant: &Tenant,
         holder: Holder,
         grant: StandingGrant,
-    ) -> Result<(), LedgerError> {
-        let place = place(tenant, &grant)?;
-        let by = grant.by.clone();
+    ) -> Result<Fresh, LedgerError> {
+        let (by, at) = (grant.by.clone(), self.clock.now());
+        let (tool, id) = (grant.tool.clone(), grant.id);
+        let tenant = tenant.as_str().to_owned();
+        let fresh = Fresh { tenant, tool, grant: id, until: at + SHOWN_FOR };
         let held = HeldGrant { holder, grant, undecided: Vec::new() };
-        match self.put(place, Expected::Absent, Some(&held), &by).await? {
-            Outcome::Written => Ok(()),
-            Outcome::Moved => Err(LedgerError::Busy),
+        let body = |text: serde_json::Result<Vec<u8>>| text.map_err(LedgerError::unreadable);
+        let put = |place, body| Put { place, expected: Expected::Absent, body: Some(body) };
+        let puts = vec![
+            put(fresh.place()?, body(serde_json::to_vec(&held))?),
+            put(fresh.note_place()?, body(serde_json::to_vec(&fresh))?),
+        ];
+        match self.store.put_versions(puts, &by, at).await {
+            Ok(_) => Ok(fresh),
+            Err(PutError::Moved { .. }) => Err(LedgerError::Busy),
+            Err(PutError::Store(error)) => Err(error.into()),
         }
+    }
+
+    /// Returns the grants that may have calls to settle.
+    pub(crate) async fn fresh(&self) -> Result<Vec<Fresh>, LedgerError> {
+        let mut fresh = Vec::new();
+        for place in self.places(&notes_tenant()?, NOTES_SPACE, |_| true).await? {
+            let Some(note) = self.store.version(&place, Which::Latest).await? else { continue };
+            let Some(body) = note.body else { continue };
+            fresh.push(serde_json::from_slice(&body).map_err(LedgerError::unreadable)?);
+        }
+        Ok(fresh)
+    }
+
+    /// Says that a grant has nothing to settle any more.
+    pub(crate) async fn forget(&self, fresh: &Fresh) -> Result<(), LedgerError> {
+        let by = Actor::system();
+        self.put(fresh.note_place()?, Expected::Anything, None, &by).await.map(drop)
+    }
+
+    /// Takes a use for a call that waits from one grant.
+    pub(crate) async fn take_for_wait(
+        &self,
+        fresh: &Fresh,
+        wanted: Wanted<'_>,
+        after_seq: u64,
+    ) -> Result<Option<StandingGrant>, LedgerError> {
+        self.take_from(&fresh.place()?, wanted, after_seq).await
+    }
+
+    /// Puts a use back whose call refused it: someone else had ended the wait.
+    pub(crate) async fn put_back(
+        &self,
+        fresh: &Fresh,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<(), LedgerError> {
+        let place = fresh.place()?;
+        for _ in 0..TRIES_MAX {
+            let Some((version, mut held)) = self.read(&place).await? else { return Ok(()) };
+            let is_it = |taken: &Taken| taken.session == session && taken.call == call;
+            let Some(at) = held.undecided.iter().position(is_it) else { return Ok(()) };
+            let taken = held.undecided.remove(at);
+            held.grant.put_back(&taken.used);
+            let expected = Expected::Version(version);
+            match self.put(place.clone(), expected, Some(&held), &Actor::system()).await? {
+                Outcome::Written => return Ok(()),
+                Outcome::Moved => {}
+            }
+        }
+        Err(LedgerError::Busy)
     }
 
     /// Returns the grants of a tenant, with what is left of each.
     pub(crate) async fn list(&self, tenant: &Tenant) -> Result<Vec<HeldGrant>, LedgerError> {
         let mut grants = Vec::new();
-        for place in self.places(tenant, |_| true).await? {
+        for place in self.places(tenant, SPACE, |_| true).await? {
             if let Some((_, held)) = self.read(&place).await? {
                 grants.push(self.looked_up(held).await?);
             }
@@ -160,7 +282,7 @@ impl Ledger {
         by: &Actor,
     ) -> Result<bool, LedgerError> {
         let ending = format!("/{grant}");
-        let places = self.places(tenant, |key| key.ends_with(&ending)).await?;
+        let places = self.places(tenant, SPACE, |key| key.ends_with(&ending)).await?;
         let Some(place) = places.into_iter().next() else { return Ok(false) };
         match self.put(place, Expected::Anything, None, by).await? {
             Outcome::Written => Ok(true),
@@ -183,7 +305,7 @@ impl Ledger {
     async fn try_take(&self, wanted: Wanted<'_>) -> Result<Option<StandingGrant>, LedgerError> {
         let Some(loaded) = self.store.load(wanted.session).await? else { return Ok(None) };
         let start = format!("{}/", wanted.contract.tool);
-        for place in self.places(&loaded.tenant, |key| key.starts_with(&start)).await? {
+        for place in self.places(&loaded.tenant, SPACE, |key| key.starts_with(&start)).await? {
             let shown = self.take_from(&place, wanted, loaded.head.seq).await?;
             if shown.is_some() {
                 return Ok(shown);
@@ -200,7 +322,7 @@ impl Ledger {
     ) -> Result<Option<StandingGrant>, LedgerError> {
         for _ in 0..TRIES_MAX {
             let Some((version, held)) = self.read(place).await? else { return Ok(None) };
-            if !held.holder.is(&wanted) {
+            if !held.holder.covers(wanted.opened_by, wanted.config) {
                 return Ok(None);
             }
             let mut held = self.looked_up(held).await?;
@@ -208,12 +330,14 @@ impl Ledger {
             let Ok(used) = held.grant.covers(wanted.contract, wanted.arguments, now) else {
                 return Ok(None);
             };
-            if held.undecided.len() >= UNDECIDED_MAX {
+            let Wanted { session, call, round, .. } = wanted;
+            let taken_for_it = |taken: &Taken| taken.session == session && taken.call == call;
+            if held.undecided.len() >= UNDECIDED_MAX || held.undecided.iter().any(taken_for_it) {
                 return Ok(None);
             }
-            let (Wanted { session, call, .. }, until) = (wanted, now + SHOWN_FOR);
+            let until = now + SHOWN_FOR;
             let shown = held.grant.take(&used, until);
-            held.undecided.push(Taken { session, call, used, after_seq, until });
+            held.undecided.push(Taken { session, call, used, round, after_seq, until });
             let expected = Expected::Version(version);
             match self.put(place.clone(), expected, Some(&held), &Actor::system()).await? {
                 Outcome::Written => return Ok(Some(shown)),
@@ -242,15 +366,9 @@ impl Ledger {
             let Some(last) = entries.last() else { break };
             after = last.seq;
             for entry in &entries {
-                match entry.event().map_err(LedgerError::unreadable)? {
-                    Event::CallProposed { call, derivation, .. } if call == taken.call => {
-                        let by_it = derivation.grant.is_some_and(|by| by.grant == taken.used.grant);
-                        return Ok(if by_it { Fate::Used } else { Fate::Unused });
-                    }
-                    Event::CallRejected { call, .. } if call == taken.call => {
-                        return Ok(Fate::Unused);
-                    }
-                    _ => {}
+                let event = entry.event().map_err(LedgerError::unreadable)?;
+                if let Some(fate) = taken.fate_by(&event) {
+                    return Ok(fate);
                 }
             }
         }
@@ -261,13 +379,14 @@ impl Ledger {
     async fn places(
         &self,
         tenant: &Tenant,
+        space: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<Place>, LedgerError> {
         let (mut places, mut page) = (Vec::new(), Page::first(PAGE));
         loop {
-            let keys = self.store.keys(tenant, SPACE, &page).await?;
+            let keys = self.store.keys(tenant, space, &page).await?;
             for (key, _) in keys.iter().filter(|(key, _)| is_wanted(key)) {
-                places.push(Place::new(tenant.clone(), SPACE, key)?);
+                places.push(Place::new(tenant.clone(), space, key)?);
             }
             match keys.into_iter().next_back() {
                 Some((last, _)) => page = Page::after(last, PAGE),
@@ -308,7 +427,10 @@ enum Outcome {
     Moved,
 }
 
-fn place(tenant: &Tenant, grant: &StandingGrant) -> Result<Place, LedgerError> {
-    let (tool, id): (&ToolName, GrantId) = (&grant.tool, grant.id);
+fn grant_place(tenant: &Tenant, tool: &ToolName, id: GrantId) -> Result<Place, LedgerError> {
     Ok(Place::new(tenant.clone(), SPACE, &format!("{tool}/{id}"))?)
+}
+
+fn notes_tenant() -> Result<Tenant, LedgerError> {
+    Tenant::new(NOTES_TENANT).map_err(LedgerError::unreadable)
 }

@@ -23,6 +23,7 @@ export const REASONS = {
   asked: "A rule asks for a person.",
   executor: "Someone outside produces the result.",
   world_moved: "It would now do something else than was shown; look again.",
+  edited: "The arguments were edited; this is what they would do.",
   redefined: "The tool changed since it was shown.",
   in_doubt: "Its process died while it ran.",
 };

@@ -38,6 +38,7 @@ pub mod status;
 mod steerable;
 mod tiny_agents;
 mod tool_forge;
+pub mod trace;
 mod views;
 
 #[cfg(test)]

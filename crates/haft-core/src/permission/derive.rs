@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    // S0-17, S0-20, S0-26, C6: what an unset gate comes to, by name and by declaration.
+    // D21, S0-17, S0-20, S0-26, C6: what an unset gate comes to, by name and by declaration.
     #[test]
     fn an_unset_gate_is_decided_by_what_the_tool_does() {
         let decision = |name| decide(&contract(name, |_| {}), Level::Cautious).decision;
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(decide(&mcp, Level::Cautious).decision, Verdict::Ask);
     }
 
-    // Document 000's own profile.
+    // S0-21: document 000's own profile.
     #[test]
     fn the_steerable_profile_runs_what_document_000_runs() {
         let external = contract("lookup", |d| d.mode = Some(Mode::External));

@@ -34,7 +34,28 @@ pub enum Basis {
         /// The state of the world that the preview showed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fingerprint: Option<Digest>,
+        /// Which arguments.
+        #[serde(default, skip_serializing_if = "Approved::is_shown")]
+        arguments: Approved,
     },
+}
+
+/// Which arguments a person approved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approved {
+    /// Those that they were shown.
+    #[default]
+    Shown,
+    /// Others, of which they have not been shown what they do.
+    Edited,
+}
+
+impl Approved {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+    fn is_shown(&self) -> bool {
+        *self == Self::Shown
+    }
 }
 
 /// Why a proposed call will not run.

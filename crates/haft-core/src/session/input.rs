@@ -74,6 +74,8 @@ pub enum Input {
     GoalSet(GoalSet),
     /// Someone gives a standing permission.
     Granted(Granted),
+    /// A grant beyond the session covers a call that waits.
+    GrantOffered(GrantOffered),
     /// Someone takes a standing permission back.
     GrantRevoked(GrantRevoked),
     /// Someone ends the session.
@@ -102,6 +104,7 @@ impl Input {
             | Self::Reconfigured(_)
             | Self::GoalSet(_)
             | Self::Granted(_)
+            | Self::GrantOffered(_)
             | Self::GrantRevoked(_)
             | Self::WakeQueued(_)
             | Self::WakeCancelled(_)
@@ -511,6 +514,19 @@ pub struct GoalSet {
 pub struct Granted {
     /// The grant.
     pub grant: StandingGrant,
+}
+
+/// A grant beyond the session covers a call that waits.
+#[derive(Debug, Clone)]
+pub struct GrantOffered {
+    /// The call.
+    pub call: CallId,
+    /// Which wait.
+    pub round: u32,
+    /// The grant, for this one use.
+    pub grant: StandingGrant,
+    /// What policy says by now.
+    pub policy: PolicyFacts,
 }
 
 /// Someone takes a standing permission back.

@@ -25,7 +25,7 @@ mod toolset;
 mod usage;
 mod wake;
 
-pub use admission::{Basis, Permit, RejectReason, Rejection};
+pub use admission::{Approved, Basis, Permit, RejectReason, Rejection};
 pub use child::{Delegation, Parent};
 pub use config::{Config, Driver, Limits, MessageRule, MisuseRule};
 pub use decide::{accept, decide, note};
@@ -37,10 +37,11 @@ pub use evolve::{Corrupt, evolve};
 pub use goal::{ActiveGoal, Goal, GoalError};
 pub use input::{
     AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ChildOpened,
-    ChildStopped, ClientGone, ContextSummarised, Ended, Expired, GoalSet, GrantRevoked, Granted,
-    Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened, ParentTold,
-    PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned, SoundCall,
-    ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
+    ChildStopped, ClientGone, ContextSummarised, Ended, Expired, GoalSet, GrantOffered,
+    GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened,
+    ParentTold, PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned,
+    SoundCall, ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled,
+    WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};

@@ -56,6 +56,8 @@ pub enum SuspendReason {
     Executor,
     /// The world is not what the approver was shown.
     WorldMoved,
+    /// The approver edited the arguments, and is shown what the edited ones would do.
+    Edited,
     /// The tool is not what the approver was shown.
     Redefined,
     /// Its process died while it ran.

@@ -61,7 +61,7 @@ mod tests {
         mode: Option<Mode>,
     }
 
-    // S0-22, S0-23, S0-24, S0-25, S0-26: every pattern of the seed, and names that
+    // D21, S0-22, S0-23, S0-24, S0-25, S0-26: every pattern of the seed, and names that
     // match none, from the same file that the console reads.
     #[test]
     fn every_vector_of_the_table_classifies_as_it_says() {

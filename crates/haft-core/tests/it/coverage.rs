@@ -12,15 +12,16 @@ use serde_json::json;
 use crate::golden::assert_golden;
 use crate::world::{
     World, ann, approve, browser, charge, child_opened, delegation, deny, email, grant_for,
-    mutating, ok, question, read, tool, wake_at,
+    mutating, offered_grant, ok, question, read, tool, wake_at,
 };
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed,
     ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, Goal,
-    GoalSet, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived, ModelAnswered,
-    ModelFailed, Opened, ParentTold, Phase, Preview, Previewed, Reconfigured, Resolution, RetryDue,
-    Returned, Settlement, State, Stopping, Summary, SuspensionKind, ToolChange, ToolChanged,
-    TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
+    GoalSet, GrantOffered, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
+    ModelAnswered, ModelFailed, Opened, ParentTold, Phase, PolicyFacts, Preview, Previewed,
+    Reconfigured, Resolution, RetryDue, Returned, Settlement, State, Stopping, Summary,
+    SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled,
+    WakeQueued,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -204,6 +205,7 @@ fn call_inputs(world: &World, call: CallId) -> Vec<Column> {
     let changed = |change| Input::ToolChanged(ToolChanged { call, change });
     let redefined = ToolChange::Redefined { contract, fit: Fit::Fits, changes: String::new() };
     let verdict = Verification::Absent;
+    let (grant, policy) = (offered_grant(&charge()), PolicyFacts::default());
     vec![
         ("previewed", Input::Previewed(Previewed { call, preview: preview() })),
         ("attempt ended", ended(AttemptReport::Returned(Returned::from(ok(""))))),
@@ -211,6 +213,7 @@ fn call_inputs(world: &World, call: CallId) -> Vec<Column> {
         ("attempt ended, delegated", ended(AttemptReport::Delegated(delegation().into()))),
         ("verified absent", Input::Verified(Verified { call, attempt, verdict })),
         ("retry due", Input::RetryDue(RetryDue { call })),
+        ("grant offered", Input::GrantOffered(GrantOffered { call, round, grant, policy })),
         ("client gone", Input::ClientGone(ClientGone { call, round })),
         ("call cancelled", Input::CallCancelled(CallCancelled { call, by: ann(), note: None })),
         ("tool gone", changed(ToolChange::Gone)),
@@ -260,6 +263,7 @@ fn variant(input: &Input) -> &'static str {
         Input::Reconfigured(_) => "reconfigured",
         Input::GoalSet(_) => "goal set",
         Input::Granted(_) => "granted",
+        Input::GrantOffered(_) => "grant offered",
         Input::GrantRevoked(_) => "grant revoked",
         Input::Ended(_) => "ended",
         Input::TurnAsked(_) => "turn asked",
@@ -268,7 +272,7 @@ fn variant(input: &Input) -> &'static str {
     }
 }
 
-const VARIANTS: usize = 29;
+const VARIANTS: usize = 30;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {

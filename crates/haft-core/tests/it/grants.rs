@@ -1,12 +1,15 @@
 //! Standing grants in a session: bounded, revocable, and applied to what already waits.
 
-use crate::world::{World, agent, ann, approve, bob, charge, grant_for, mutating, ok};
+use crate::world::{
+    World, agent, ann, approve, bob, charge, grant_for, mutating, offered_grant, ok, question,
+};
 use haft_core::permission::{Budget, Condition, Test};
 use haft_core::session::{
-    Check, Decided, Event, GrantRevoked, Granted, Input, Phase, Refusal, Resolution,
+    Check, Decided, Event, GrantOffered, GrantRevoked, Granted, Input, Phase, PolicyFacts, Refusal,
+    Resolution, Stale,
 };
-use haft_core::tool::Gate;
-use haft_core::{CallId, Millis};
+use haft_core::tool::{Gate, ToolSpec};
+use haft_core::{CallId, ErrorClass, Millis};
 use serde_json::json;
 
 fn cents(world: &mut World, amount: u32) -> CallId {
@@ -148,4 +151,61 @@ fn a_grant_from_outside_is_not_spent_twice_by_the_calls_of_one_batch() {
     world.answer_with(calls, [charge().name.clone()].into()).unwrap();
     let running = |call: &CallId| matches!(world.phase(*call), Phase::Running { .. });
     assert_eq!(ids.iter().map(running).collect::<Vec<_>>(), [true, false, true]);
+}
+
+fn offer(call: CallId, round: u32, tool: &ToolSpec) -> GrantOffered {
+    GrantOffered { call, round, grant: offered_grant(tool), policy: PolicyFacts::default() }
+}
+
+#[test]
+fn a_grant_from_outside_ends_one_wait_once_on_any_node() {
+    let mut world = World::caller();
+    let call = cents(&mut world, 5);
+    world.input_elsewhere(Input::GrantOffered(offer(call, 1, &charge()))).unwrap();
+    assert!(matches!(world.phase(call), Phase::Ready { .. } | Phase::Running { .. }));
+    assert!(world.open().grants().is_empty(), "the session does not keep it");
+    let again = world.input_elsewhere(Input::GrantOffered(offer(call, 1, &charge())));
+    assert!(matches!(again, Err(Refusal::Stale(Stale::Decided { .. }))), "{again:?}");
+    assert!(matches!(world.resolve(call, approve()), Err(Refusal::Stale(_))));
+}
+
+#[test]
+fn a_grant_from_outside_ends_no_other_wait() {
+    let mut world = World::caller();
+    let call = cents(&mut world, 5);
+    let offered = |world: &mut World, offer| world.input_elsewhere(Input::GrantOffered(offer));
+    let other = offered(&mut world, offer(call, 2, &charge()));
+    assert!(matches!(other, Err(Refusal::Stale(Stale::OtherRound { .. }))), "{other:?}");
+    let mut bounded = offer(call, 1, &charge());
+    bounded.grant.when = vec![Condition {
+        field: "/cents".parse().unwrap(),
+        test: Test::AtMost("4".parse().unwrap()),
+    }];
+    let other = offered(&mut world, bounded).unwrap_err();
+    assert!(other.to_string().contains("`/cents` does not meet its condition"), "{other}");
+    let mut by_agent = offer(call, 1, &charge());
+    by_agent.grant.by = agent();
+    let other = offered(&mut world, by_agent);
+    assert!(matches!(other, Err(Refusal::NotAllowed { .. })), "{other:?}");
+
+    let asked = world.propose(&question(), &json!({}));
+    let other = offered(&mut world, offer(asked, 1, &question()));
+    assert_eq!(other, Err(Refusal::GrantNeverApplies));
+    let always = mutating("wire_money", |definition| definition.gate = Gate::AskAlways);
+    let wired = world.propose(&always, &json!({}));
+    assert_eq!(offered(&mut world, offer(wired, 1, &always)), Err(Refusal::GrantNeverApplies));
+    world.wait(Millis::from_secs(3_600));
+    let late = offered(&mut world, offer(call, 1, &charge()));
+    assert!(matches!(late, Err(Refusal::Stale(Stale::Expired { .. }))), "{late:?}");
+}
+
+#[test]
+fn what_policy_denies_by_now_is_not_let_through_by_a_grant() {
+    let mut world = World::caller();
+    let call = cents(&mut world, 5);
+    let mut offer = offer(call, 1, &charge());
+    offer.policy.unmet_precondition = Some("the outcome has not passed".to_owned());
+    world.input_elsewhere(Input::GrantOffered(offer)).unwrap();
+    let ended = world.phase(call);
+    assert!(matches!(ended, Phase::Settled { failed: Some(ErrorClass::Gate), .. }), "{ended:?}");
 }

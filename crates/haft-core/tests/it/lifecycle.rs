@@ -156,7 +156,7 @@ fn an_endless_loop_of_calls_ends_at_a_limit() {
     assert_eq!(last_ending(&world), Some(TurnEnding::Limit { limit: "calls_per_run".into() }));
 }
 
-// C10: the provider's id is kept and never a key.
+// S0-3, C10: the provider's id is kept and never a key; one that comes again is noticed.
 #[test]
 fn the_same_provider_id_twice_in_a_turn_gives_two_calls_each_paired() {
     let mut world = World::model();

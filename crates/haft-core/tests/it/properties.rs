@@ -8,15 +8,16 @@ use serde_json::json;
 
 use crate::world::{
     World, agent_tool, ann, approve, arguments_of, bob, browser, charge, deny, email, err,
-    grant_for, mutating, ok, question, read, tool, wake_at,
+    grant_for, mutating, offered_grant, ok, question, read, tool, wake_at,
 };
 use haft_core::permission::{Level, Verdict};
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone,
     Config, ContextSummarised, Decided, Delegation, Driver, Edit, Effect, Ended, Event, Expired,
-    Fit, GrantRevoked, Granted, Input, Limits, MessageRule, ModelAnswered, ModelFailed, Phase,
-    Preview, Previewed, Proposal, Reconfigured, Refusal, Resolution, RetryDue, Settlement, State,
-    Summary, ToolChange, ToolChanged, Verification, Verified, VerifyFinding, Wake, WakeQueued,
+    Fit, GrantOffered, GrantRevoked, Granted, Input, Limits, MessageRule, ModelAnswered,
+    ModelFailed, Phase, PolicyFacts, Preview, Previewed, Proposal, Reconfigured, Refusal,
+    Resolution, RetryDue, Settlement, State, Summary, ToolChange, ToolChanged, Verification,
+    Verified, VerifyFinding, Wake, WakeQueued,
 };
 use haft_core::tool::{
     Concurrency, Executor, Gate, Hook, Idempotency, InterruptBehavior, Recovery, Retry, ToolSpec,
@@ -52,6 +53,8 @@ pub(crate) enum Step {
     Interrupt,
     Reconfigure(u8),
     Grant(usize),
+    /// A grant that no session keeps covers a call.
+    Offer(usize),
     Revoke,
     ModelFails,
     Wake,
@@ -92,6 +95,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Interrupt),
         1 => (0..4u8).prop_map(Step::Reconfigure),
         1 => (0..TOOLS).prop_map(Step::Grant),
+        2 => pick.clone().prop_map(Step::Offer),
         1 => Just(Step::Revoke),
         1 => Just(Step::ModelFails),
         1 => Just(Step::Wake),
@@ -257,6 +261,14 @@ fn perform_on_session(world: &mut World, step: &Step) -> Option<Refusal> {
         Step::Grant(pick) => {
             let grant = grant_for(world, &tools()[*pick]);
             world.input(Input::Granted(Granted { grant })).err()
+        }
+        Step::Offer(pick) => {
+            let call = pick_call(world, *pick);
+            let round = world.state.as_open()?.call(call)?.rounds;
+            let tool = world.state.as_open()?.call(call)?.contract.tool.clone();
+            let grant = offered_grant(tools().iter().find(|spec| spec.name == tool)?);
+            let offered = GrantOffered { call, round, grant, policy: PolicyFacts::default() };
+            world.input_elsewhere(Input::GrantOffered(offered)).err()
         }
         Step::Revoke => {
             let grant = world.state.as_open()?.grants().first()?.id;

@@ -364,6 +364,25 @@ fn an_approval_is_bound_to_what_was_shown_and_asked_again_when_the_world_moved()
     world.returns(call, ok("written")).unwrap();
 }
 
+// What an approver changed is shown before it runs, and called what it is.
+#[test]
+fn edited_arguments_that_would_do_something_else_are_shown_as_edited() {
+    let (mut world, call) = previewed();
+    let arguments = arguments_of(&json!({"n": 9}));
+    let edit = Some(Edit { arguments, fit: Fit::Fits });
+    let approve_other = Resolution::Approve { edit, note: None, grant: None };
+    world.resolve(call, approve_other).unwrap();
+    let report = AttemptReport::WorldMoved { preview: preview("of 9") };
+    world.input(Input::AttemptEnded(AttemptEnded { call, attempt: 1, report })).unwrap();
+    let again = suspension(&world, call);
+    assert_eq!((again.reason, again.round), (SuspendReason::Edited, 2));
+    assert_eq!(again.fingerprint, Some(Digest::of_bytes(b"of 9")));
+    world.resolve(call, approve()).unwrap();
+    let report = AttemptReport::WorldMoved { preview: preview("later") };
+    world.input(Input::AttemptEnded(AttemptEnded { call, attempt: 2, report })).unwrap();
+    assert_eq!(suspension(&world, call).reason, SuspendReason::WorldMoved);
+}
+
 #[test]
 fn a_crash_while_previewing_asks_for_the_preview_again() {
     let (mut world, call) = previewed();

@@ -362,8 +362,13 @@ pub(crate) fn browser(gate: Gate) -> ToolSpec {
 }
 
 pub(crate) fn grant_for(world: &mut World, tool: &ToolSpec) -> StandingGrant {
+    StandingGrant { id: GrantId::from_bits(world.fresh()), at: world.now, ..offered_grant(tool) }
+}
+
+/// A grant for every call of a tool, which no session keeps.
+pub(crate) fn offered_grant(tool: &ToolSpec) -> StandingGrant {
     StandingGrant {
-        id: GrantId::from_bits(world.fresh()),
+        id: GrantId::from_bits(0x6_0000),
         tool: tool.name.clone(),
         contract: tool.contract().digest,
         when: vec![],
@@ -371,7 +376,7 @@ pub(crate) fn grant_for(world: &mut World, tool: &ToolSpec) -> StandingGrant {
         budget: None,
         expires_at: None,
         by: ann(),
-        at: world.now,
+        at: Timestamp::default(),
     }
 }
 

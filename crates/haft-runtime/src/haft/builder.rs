@@ -163,7 +163,9 @@ impl HaftBuilder {
         let live = settings.live.clone();
         let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
         let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
-        Ok(Haft { driver, toolbox })
+        let haft = Haft { driver, toolbox };
+        tokio::spawn(haft.clone().settle_for_ever());
+        Ok(haft)
     }
 
     /// Makes calls possible without a store, all on behalf of one actor: what would have to wait

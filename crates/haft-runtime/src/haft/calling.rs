@@ -189,6 +189,9 @@ impl Haft {
         session: SessionId,
         call: CallId,
     ) -> Result<Option<Answer>, CallError> {
+        if self.driver.state_at_work(session).is_some_and(|state| is_under_way(&state, call)) {
+            return Ok(None);
+        }
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
         let phase = loaded.state.as_open().and_then(|open| open.call(call)).map(|call| &call.phase);
@@ -309,14 +312,25 @@ impl Haft {
         &self,
         session: SessionId,
     ) -> Result<(Actor, Arc<Config>), CallError> {
-        let loaded = self.store().load(session).await.map_err(InputError::from)?;
-        let loaded = loaded.ok_or(InputError::UnknownSession)?;
-        match loaded.state {
-            State::Open(open) => Ok((open.opened_by, open.config)),
+        let state = match self.driver.state_at_work(session) {
+            Some(state) => state,
+            None => {
+                let loaded = self.store().load(session).await.map_err(InputError::from)?;
+                Arc::new(loaded.ok_or(InputError::UnknownSession)?.state)
+            }
+        };
+        match &*state {
+            State::Open(open) => Ok((open.opened_by.clone(), Arc::clone(&open.config))),
             State::Unopened => Err(InputError::Refused(Refusal::NotOpen).into()),
             State::Ended { .. } => Err(InputError::Refused(Refusal::Ended).into()),
         }
     }
+}
+
+/// Returns whether there is nothing to tell of a call yet: it neither waits nor is over.
+fn is_under_way(state: &State, call: CallId) -> bool {
+    let found = state.as_open().and_then(|open| open.call(call));
+    found.is_some_and(|call| !matches!(call.phase, Phase::Waiting(_) | Phase::Settled { .. }))
 }
 
 /// What an event tells about a call that is waited for.

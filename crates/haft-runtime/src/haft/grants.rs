@@ -2,12 +2,12 @@
 
 use haft_core::permission::StandingGrant;
 use haft_core::tool::Gate;
-use haft_core::{Actor, ActorKind, GrantId};
+use haft_core::{Actor, ActorKind, CallId, GrantId, SessionId};
 use haft_store::Tenant;
 
 use super::resolving::GrantTerms;
 use super::{Haft, InputError};
-use crate::standing::{HeldGrant, Holder, Ledger, LedgerError};
+use crate::standing::{HeldGrant, Holder, LedgerError};
 
 /// The grants that stand beyond a session.
 #[derive(Debug)]
@@ -57,21 +57,24 @@ impl Haft {
     }
 }
 
-impl Grants<'_> {
-    fn ledger(&self) -> Ledger {
-        Ledger::new(self.haft.store().clone(), self.haft.toolbox.clock())
-    }
+/// A grant that was given, and what it settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenGrant {
+    /// The grant, as it was given.
+    pub grant: StandingGrant,
+    /// The calls that waited and go on because of it.
+    pub settled: Vec<(SessionId, CallId)>,
+}
 
-    /// Gives a standing permission for a tool as it is registered now; one that changes is no
-    /// longer covered.
+impl Grants<'_> {
+    /// Returns a standing permission for a tool as it is registered now, which nobody has been
+    /// given. It can be held against calls.
     ///
     /// # Errors
     ///
     /// When an agent tries, or the tool is unknown or always asks.
-    pub async fn give(
+    pub fn propose(
         &self,
-        tenant: &Tenant,
-        holder: Holder,
         tool: &str,
         terms: GrantTerms,
         by: Actor,
@@ -84,7 +87,7 @@ impl Grants<'_> {
             return Err(GrantError::NeverApplies { tool: tool.to_owned() });
         }
         let at = self.haft.toolbox.now();
-        let grant = StandingGrant {
+        Ok(StandingGrant {
             id: GrantId::from_bits(self.haft.driver.fresh()?),
             tool: contract.tool.clone(),
             contract: contract.digest,
@@ -94,9 +97,32 @@ impl Grants<'_> {
             expires_at: terms.lasts.map(|lasts| at + lasts),
             by,
             at,
-        };
-        self.ledger().add(tenant, holder, grant.clone()).await?;
-        Ok(grant)
+        })
+    }
+
+    /// Gives a standing permission for a tool as it is registered now, and lets it settle the
+    /// calls that wait and that it covers. A tool that changes is no longer covered.
+    ///
+    /// # Errors
+    ///
+    /// When an agent tries, or the tool is unknown or always asks.
+    pub async fn give(
+        &self,
+        tenant: &Tenant,
+        holder: Holder,
+        tool: &str,
+        terms: GrantTerms,
+        by: Actor,
+    ) -> Result<GivenGrant, GrantError> {
+        let grant = self.propose(tool, terms, by)?;
+        let ledger = self.haft.ledger();
+        let fresh = ledger.add(tenant, holder, grant.clone()).await?;
+        // It is given, whatever comes of this; what is left over is settled by whoever looks next.
+        let settled = self.haft.settle(&ledger, &fresh).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, grant = %grant.id, "what waits is settled later");
+            Vec::new()
+        });
+        Ok(GivenGrant { grant, settled })
     }
 
     /// Returns a tenant's grants, with what is left of each.
@@ -105,7 +131,7 @@ impl Grants<'_> {
     ///
     /// When they cannot be read.
     pub async fn list(&self, tenant: &Tenant) -> Result<Vec<HeldGrant>, GrantError> {
-        Ok(self.ledger().list(tenant).await?)
+        Ok(self.haft.ledger().list(tenant).await?)
     }
 
     /// Takes a grant back. A call that it has let through already goes on.
@@ -120,7 +146,7 @@ impl Grants<'_> {
         by: Actor,
     ) -> Result<(), GrantError> {
         require_person(&by)?;
-        match self.ledger().remove(tenant, grant, &by).await? {
+        match self.haft.ledger().remove(tenant, grant, &by).await? {
             true => Ok(()),
             false => Err(GrantError::UnknownGrant { grant }),
         }

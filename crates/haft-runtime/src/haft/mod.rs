@@ -7,6 +7,7 @@ mod error;
 mod grants;
 mod looping;
 mod resolving;
+mod settling;
 mod undoing;
 
 use std::fmt;
@@ -28,7 +29,7 @@ pub use builder::{BuildError, HaftBuilder};
 pub use calling::{Answer, Waiting};
 pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
-pub use grants::{GrantError, Grants};
+pub use grants::{GivenGrant, GrantError, Grants};
 pub use resolving::{GrantTerms, Response, Verdict};
 pub(crate) use undoing::takes_back;
 

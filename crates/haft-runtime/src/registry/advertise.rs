@@ -4,7 +4,7 @@
 //! is sent when tools are added. An offer can be narrowed, with a reason that is kept; it is never
 //! widened beyond what the session's exposure permits.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::ToolName;
@@ -237,12 +237,13 @@ impl State {
     /// Everything but a few: nothing but the offered tools themselves is gone through.
     fn offer_without(&self, denied: &BTreeSet<ToolName>) -> Advertised {
         let ordinal = |name| self.by_name.get(name).map(|tool: &Arc<Registered>| tool.ordinal);
-        let left_out: HashSet<u64> = denied.iter().filter_map(ordinal).collect();
-        let offered = self.offered.iter().filter(|(ordinal, _)| !left_out.contains(ordinal));
-        let tools = match left_out.is_empty() {
-            true => self.offered.values().cloned().collect(),
-            false => offered.map(|(_, tool)| Arc::clone(tool)).collect(),
-        };
+        let is_offered = |ordinal: &u64| self.offered.contains_key(ordinal);
+        let mut left_out: Vec<u64> = denied.iter().filter_map(ordinal).filter(is_offered).collect();
+        left_out.sort_unstable();
+        // Both are in order, so each tool is held against the next one to leave out alone.
+        let mut next_out = left_out.into_iter().peekable();
+        let offered = self.offered.iter().filter(|(at, _)| next_out.next_if_eq(*at).is_none());
+        let tools = offered.map(|(_, tool)| Arc::clone(tool)).collect();
         let mut names = Arc::clone(&self.offered_names);
         for name in denied.iter().filter(|name| self.offered_names.contains(*name)) {
             Arc::make_mut(&mut names).remove(name);

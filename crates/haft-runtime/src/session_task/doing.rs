@@ -27,7 +27,7 @@ pub(super) struct Running {
 impl<P: Performer> SessionTask<P> {
     /// Takes over the decided state and does what follows.
     pub(super) fn follow(&mut self, decision: Decision, follow: Follow) -> Reply {
-        self.state = decision.state;
+        self.stand(decision.state);
         self.trace_run();
         for effect in decision.effects {
             let begins = !matches!(effect, Effect::AbortModel { .. } | Effect::Cancel { .. });

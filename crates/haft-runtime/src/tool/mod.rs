@@ -4,6 +4,7 @@ mod context;
 mod error;
 mod function;
 mod inside;
+mod priced;
 mod returned;
 mod services;
 mod written;
@@ -27,6 +28,7 @@ pub use services::{Need, Services};
 /// What the code that `#[tool]` writes is made of. No part of the promised surface.
 #[doc(hidden)]
 pub mod __private {
+    pub use super::priced::{CostPart, cost, counted};
     pub use super::returned::{
         Describing, Failing, OutputOf, Printing, Returning, Structured, Succeeding, Telling,
     };

@@ -167,7 +167,7 @@ pub fn pointer(text: &str) -> JsonPointer {
 /// When it makes no sense for a reason that shows only now, such as a type nested so deep that its
 /// schema is refused. That is a mistake in the program, found when the tool is made.
 #[track_caller]
-fn declared<T, E: fmt::Display>(tool: &str, what: &str, found: Result<T, E>) -> T {
+pub(super) fn declared<T, E: fmt::Display>(tool: &str, what: &str, found: Result<T, E>) -> T {
     match found {
         Ok(value) => value,
         Err(error) => panic!("the {what} of the tool `{tool}` cannot be used: {error}"),

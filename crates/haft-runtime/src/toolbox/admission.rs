@@ -127,7 +127,8 @@ impl Toolbox {
             && contract.executor != Executor::Provider
             && policy.unmet_precondition.is_none();
         let Some(store) = self.store.clone().filter(|_| asks) else { return Vec::new() };
-        let wanted = Wanted { session, call, opened_by, config, contract, arguments };
+        let round = None;
+        let wanted = Wanted { session, call, round, opened_by, config, contract, arguments };
         let shown = Ledger::new(store, self.clock.clone()).take(wanted).await;
         shown.into_iter().collect()
     }

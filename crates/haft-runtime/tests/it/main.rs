@@ -17,5 +17,6 @@ mod outages;
 mod proxy;
 mod registry;
 mod resolving;
+mod settling;
 mod standing;
 mod storms;

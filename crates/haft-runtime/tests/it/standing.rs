@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cluster::{self, Cluster};
 
 /// Runs a test over both stores.
-async fn on_both<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
+pub(crate) async fn on_both<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
     let directory = tempfile::tempdir().unwrap();
     test(Store::open_sqlite(directory.path()).unwrap()).await;
     if cluster::is_left_out() {
@@ -29,7 +29,7 @@ async fn on_both<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
     test(Store::connect_postgres(&cluster.url()).await.unwrap()).await;
 }
 
-fn refund(gate: Gate, runs: &Arc<AtomicU32>) -> Arc<dyn Tool> {
+pub(crate) fn refund(gate: Gate, runs: &Arc<AtomicU32>) -> Arc<dyn Tool> {
     let schema = json!({"type": "object", "properties": {"euro": {"type": "number"}}});
     let schema = Schema::from_value(&schema).unwrap();
     let mut definition = Definition::new("refund".parse().unwrap(), "Refunds.", schema);
@@ -42,11 +42,11 @@ fn refund(gate: Gate, runs: &Arc<AtomicU32>) -> Arc<dyn Tool> {
     }))
 }
 
-fn node(store: &Store, runs: &Arc<AtomicU32>) -> Haft {
+pub(crate) fn node(store: &Store, runs: &Arc<AtomicU32>) -> Haft {
     Haft::builder().tool(refund(Gate::Ask, runs)).start(store.clone()).unwrap()
 }
 
-fn tenant(name: &str) -> Tenant {
+pub(crate) fn tenant(name: &str) -> Tenant {
     Tenant::new(name).unwrap()
 }
 
@@ -54,7 +54,7 @@ fn config() -> Config {
     Config { driver: DrivenBy::Caller, ..Config::default() }
 }
 
-async fn session(haft: &Haft, by: &str) -> SessionId {
+pub(crate) async fn session(haft: &Haft, by: &str) -> SessionId {
     haft.open(tenant("acme"), config(), user(by)).await.unwrap()
 }
 
@@ -68,9 +68,9 @@ async fn runs(haft: &Haft, session: SessionId, arguments: Value) -> bool {
     }
 }
 
-async fn give(haft: &Haft, holder: Holder, terms: GrantTerms) -> haft_core::GrantId {
+pub(crate) async fn give(haft: &Haft, holder: Holder, terms: GrantTerms) -> haft_core::GrantId {
     let given = haft.grants().give(&tenant("acme"), holder, "refund", terms, user("ann")).await;
-    given.unwrap().id
+    given.unwrap().grant.id
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -311,8 +311,8 @@ test("S0-8 S0-11 S0-12 S0-13 S0-14 S0-37 S4-18 a call's status follows from its 
   await shown.context().close();
 });
 
-// S0-28: one table and its vectors, read by both.
-test("S0-28 the page classifies names as the server does", async () => {
+// S0-28, D21: one table and its vectors, read by both.
+test("S0-28 D21 the page classifies names as the server does", async () => {
   const table = JSON.parse(await readFile(new URL("../../../haft-core/data/tool-modes.json", import.meta.url), "utf8"));
   const shown = await page();
   const found = await shown.evaluate((given) => given.vectors.map(({ name }) => window.classify(given, name)), table);

@@ -36,6 +36,33 @@ async fn s2_t49_d12_read_counts_lines_as_wc_does() {
     assert!(session.call("read", both).await.unwrap_err().contains("not both"));
 }
 
+// S2-25: a preview says how many lines there are, and how many of them it shows.
+#[tokio::test]
+async fn s2_25_a_preview_counts_the_lines_that_it_shows() {
+    let place = Place::new();
+    let mut session = place.node();
+    place.put("five.txt", "1\n2\n3\n4\n5\n");
+    place.put("open.txt", "1\n2\n3");
+    for (arguments, total, selected) in [
+        (json!({ "path": "five.txt" }), 5, 5),
+        (json!({ "path": "five.txt", "startLine": 2, "lineCount": 3 }), 5, 3),
+        (json!({ "path": "five.txt", "startLine": 4, "lineCount": 9 }), 5, 2),
+        (json!({ "path": "five.txt", "startLine": 9, "lineCount": 9 }), 5, 0),
+        (json!({ "path": "five.txt", "tailLines": 2 }), 5, 2),
+        (json!({ "path": "five.txt", "tailLines": 9 }), 5, 5),
+        // As `wc -l` counts, a last line without an end is not in the total; it is shown.
+        (json!({ "path": "open.txt", "tailLines": 1 }), 2, 1),
+    ] {
+        let read = session.call("read", arguments.clone()).await.unwrap();
+        let output = &read["output"];
+        assert_eq!(output["totalLineCount"], total, "{arguments}: {output}");
+        assert_eq!(output["selectedLineCount"], selected, "{arguments}: {output}");
+    }
+    let cut = session.call("read", json!({ "path": "five.txt", "maxChars": 4 })).await.unwrap();
+    assert_eq!(cut["output"]["selectedLineCount"], 2, "{cut}");
+    assert_eq!(cut["output"]["truncated"], true);
+}
+
 // S2-T50, S2-67: written whole, with the directories above, keeping the mode; and taken back.
 #[tokio::test]
 async fn s2_t50_s2_67_a_write_keeps_the_mode_and_is_taken_back() {

@@ -86,6 +86,47 @@ async fn s2_t37_s2_t39_s2_70_s2_72_s2_78_commands_are_remembered() {
     }
 }
 
+// S2-A28, S2-A29, S2-A30, S2-A31, S2-A32: what the tools answer stands in files, without secrets.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_a28_s2_a29_s2_a30_s2_a31_s2_a32_the_shells_answers_are_files_too() {
+    let place = Place::new();
+    let mut session = place.node();
+    let secret = "hunter2-of-the-shell";
+    session.call("shell_set_env", json!({ "key": "API_TOKEN", "value": secret })).await.unwrap();
+    session.agreed("shell_run", json!({ "command": "echo once" })).await.unwrap();
+    exec(&mut session, "cd sub; echo twice; echo \"$API_TOKEN\" >&2").await;
+    let file = |name: &str| place.content(&format!(".haft-runtime/{name}"));
+    let json = |name: &str| serde_json::from_str::<Value>(&file(name)).unwrap();
+
+    let described = session.call("shell_describe", json!({})).await.unwrap();
+    assert_eq!(json("shell-state.json"), described["shellState"]);
+    assert_eq!(json("shell-state.json")["cwd"], "/workspace/sub");
+    assert_eq!(json("shell-state.json")["env"]["keys"], json!(["API_TOKEN"]));
+
+    let history = session.call("shell_history", json!({ "limit": 50 })).await.unwrap();
+    assert_eq!(history["count"], 2);
+    assert_eq!(json("shell-history.json")["commands"], history["commands"]);
+    assert_eq!(json("shell-history.json")["sessionId"], history["sessionId"]);
+    let told = file("shell-history.md");
+    assert_eq!(told.lines().count(), 2, "{told}");
+    for (line, command) in told.lines().zip(history["commands"].as_array().unwrap()) {
+        let said = |name: &str| command[name].as_str().unwrap().to_owned();
+        let (id, ending, text) = (said("commandId"), said("ending"), said("command"));
+        assert!(line.contains(&id) && line.contains(&ending) && line.contains(&text), "{line}");
+    }
+
+    let last = session.call("shell_read_last_output", json!({})).await.unwrap();
+    assert_eq!(json("shell-last-output.json"), last["lastCommand"]);
+    let said = file("shell-last-output.md");
+    assert!(said.starts_with("$ cd sub; ") && said.contains("\ntwice\n"), "{said}");
+    for name in ["shell-state.json", "shell-history.json", "shell-history.md"] {
+        assert!(!file(name).contains(secret), "{name}");
+    }
+    for name in ["shell-last-output.json", "shell-last-output.md"] {
+        assert!(!file(name).contains(secret), "{name}");
+    }
+}
+
 // S2-T41, S2-T42, S2-T43, S2-74: set for commands of every kind, also of an open shell.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_t41_s2_t42_s2_t43_s2_74_what_is_set_applies_to_every_command() {

@@ -9,6 +9,7 @@
 //! so that an answer to an earlier question cannot end a later one.
 
 pub mod ag_ui;
+pub mod steerable;
 pub mod ui_message;
 
 use haft_core::session::{Activity, Call, Corrupt, Event, Phase, State, Suspension, TurnEnding};

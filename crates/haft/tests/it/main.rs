@@ -8,3 +8,4 @@ mod methods;
 mod misuse;
 mod running;
 mod shapes;
+mod spending;

@@ -6,7 +6,7 @@ use super::Draft;
 use crate::id::CallId;
 use crate::json::DEPTH_MAX;
 use crate::outcome::{CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance};
-use crate::session::admission::Basis;
+use crate::session::admission::{Approved, Basis};
 use crate::session::effect::Effect;
 use crate::session::event::{Event, VerifyFinding};
 use crate::session::input::{
@@ -83,17 +83,24 @@ impl Draft {
         Ok(open.stopping == Stopping::No && most.is_none_or(|most| open.retries_in_run < most))
     }
 
-    /// The world moved under an approval, so the approver sees the difference. Someone who has
-    /// meanwhile stopped the session is not asked.
+    /// What would run is not what the approver was shown: the world moved, or they edited the
+    /// arguments. So they see the difference. Someone who has meanwhile stopped the session is
+    /// not asked.
     fn ask_again(&mut self, id: CallId, preview: Preview) -> Result<(), Refusal> {
         let call = self.call(id)?;
-        let approved = match &call.phase {
-            Phase::Running { permit, .. } => matches!(permit.basis, Basis::Approval { .. }),
-            _ => false,
+        let reason = match &call.phase {
+            Phase::Running { permit, .. } => match permit.basis {
+                Basis::Approval { arguments: Approved::Shown, .. } => {
+                    Some(SuspendReason::WorldMoved)
+                }
+                Basis::Approval { arguments: Approved::Edited, .. } => Some(SuspendReason::Edited),
+                Basis::Policy | Basis::Grant(_) => None,
+            },
+            _ => None,
         };
-        if approved && self.require_open()?.stopping == Stopping::No {
-            let (kind, reason) = (SuspensionKind::Approval, SuspendReason::WorldMoved);
-            return self.suspend(id, kind, reason, Some(preview));
+        let asks = self.require_open()?.stopping == Stopping::No;
+        if let Some(reason) = reason.filter(|_| asks) {
+            return self.suspend(id, SuspensionKind::Approval, reason, Some(preview));
         }
         let message = "not run: what it would change is not what was approved";
         self.fail(id, Failure::new(ErrorClass::Cancelled, message))

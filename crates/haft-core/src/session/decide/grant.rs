@@ -1,14 +1,15 @@
 //! Standing grants: given, taken back, and applied to what already waits.
 
 use super::Draft;
+use super::resolve::awaited;
 use super::session::refuse_agent;
 use crate::id::GrantId;
 use crate::permission::StandingGrant;
 use crate::session::admission::Basis;
 use crate::session::effect::Reply;
 use crate::session::event::{Event, StartCause};
-use crate::session::input::GrantRevoked;
-use crate::session::refusal::Refusal;
+use crate::session::input::{GrantOffered, GrantRevoked};
+use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Call, Phase};
 use crate::session::suspension::{Decided, SuspendReason, SuspensionKind};
 use crate::tool::Gate;
@@ -58,6 +59,30 @@ impl Draft {
             self.hand_out(call)?;
         }
         Ok(())
+    }
+
+    /// Lets a grant beyond the session settle one call that waits for a yes. Whoever keeps the
+    /// grant has taken this one use from it.
+    pub(super) fn take_offer(&mut self, offered: &GrantOffered) -> Result<(), Refusal> {
+        let GrantOffered { call, round, grant, policy } = offered;
+        let waiting = self.call(*call)?;
+        let suspension = awaited(waiting, self.now)?;
+        if *round != suspension.round {
+            let (seen, current) = (*round, suspension.round);
+            return Err(Refusal::Stale(Stale::OtherRound { seen, current }));
+        }
+        refuse_agent(&grant.by, "give a standing permission")?;
+        if !waits_for_a_yes(waiting) {
+            return Err(Refusal::GrantNeverApplies);
+        }
+        let covering = grant.covers(&waiting.contract, &waiting.arguments, self.now);
+        let used =
+            covering.map_err(|mismatch| Refusal::Misfit { message: mismatch.to_string() })?;
+        self.require_affordable(*call, None)?;
+        let (by, decision) = (grant.by.clone(), Decided::Granted { used });
+        let (call, round) = (*call, *round);
+        self.emit(Event::CallResolved { call, round, resolution: None, by, decision })?;
+        self.go_on(call, policy)
     }
 
     pub(super) fn revoke_grant(&mut self, revoked: GrantRevoked) -> Result<(), Refusal> {

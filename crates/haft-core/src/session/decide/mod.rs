@@ -137,6 +137,7 @@ impl Draft {
             Input::Reconfigured(reconfigured) => self.reconfigure(reconfigured),
             Input::GoalSet(set) => self.set_goal(set),
             Input::Granted(granted) => self.take_grant(granted.grant),
+            Input::GrantOffered(offered) => self.take_offer(&offered),
             Input::GrantRevoked(revoked) => self.revoke_grant(revoked),
             Input::Ended(ended) => self.end_session(ended),
             Input::TurnAsked(asked) => self.ask_model_again(&asked),

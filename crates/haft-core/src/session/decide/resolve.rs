@@ -101,14 +101,23 @@ impl Draft {
         };
         self.require_affordable(resolver.call, arguments.as_ref())?;
         self.decided(resolver, Decided::Approve { arguments, note })?;
+        self.go_on(resolver.call, policy)
+    }
+
+    /// Lets a call run about which the question was answered, unless policy denies it by now.
+    pub(super) fn go_on(&mut self, call: CallId, policy: &PolicyFacts) -> Result<(), Refusal> {
         match forbidden(policy) {
-            Some(failure) => self.fail(resolver.call, failure),
-            None => self.hand_out(resolver.call),
+            Some(failure) => self.fail(call, failure),
+            None => self.hand_out(call),
         }
     }
 
     /// A yes is about one call, and lifts no limit on all of them.
-    fn require_affordable(&self, id: CallId, edited: Option<&Arguments>) -> Result<(), Refusal> {
+    pub(super) fn require_affordable(
+        &self,
+        id: CallId,
+        edited: Option<&Arguments>,
+    ) -> Result<(), Refusal> {
         let call = self.call(id)?;
         let arguments = edited.unwrap_or(&call.arguments);
         match self.require_open()?.overspending(&call.contract, arguments, Some(call)) {
@@ -147,10 +156,7 @@ impl Draft {
                     return Err(Refusal::Misfit { message });
                 }
                 self.decided(resolver, Decided::RunAgain)?;
-                match forbidden(policy) {
-                    Some(failure) => self.fail(resolver.call, failure),
-                    None => self.hand_out(resolver.call),
-                }
+                self.go_on(resolver.call, policy)
             }
             Settlement::GiveUp => {
                 self.decided(resolver, Decided::GiveUp)?;
@@ -243,7 +249,7 @@ fn waiting(call: &Call) -> Result<&Suspension, Refusal> {
 }
 
 /// A wait that ran out is over, even before anyone has swept it up.
-fn awaited(call: &Call, now: Timestamp) -> Result<&Suspension, Refusal> {
+pub(super) fn awaited(call: &Call, now: Timestamp) -> Result<&Suspension, Refusal> {
     let suspension = waiting(call)?;
     if suspension.expires_at <= now {
         return Err(Refusal::Stale(Stale::Expired { at: suspension.expires_at }));

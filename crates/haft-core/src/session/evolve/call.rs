@@ -8,7 +8,7 @@ use crate::digest::Digest;
 use crate::id::{CallId, ResolutionId, SessionId};
 use crate::outcome::{CallResult, Outcome};
 use crate::permission::GrantUse;
-use crate::session::admission::{Basis, Permit};
+use crate::session::admission::{Approved, Basis, Permit};
 use crate::session::child::Delegation;
 use crate::session::config::{Driver, MisuseRule};
 use crate::session::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
@@ -165,11 +165,15 @@ fn resolved(
     let ready = |permit, cause| Some(Phase::Ready { permit, cause, due: None });
     let next = match decision {
         Decided::Approve { arguments, .. } => {
-            if let Some(arguments) = arguments {
-                call.arguments = arguments.clone();
-            }
-            let fingerprint = suspension.fingerprint;
-            let basis = Basis::Approval { by: by.clone(), at, fingerprint };
+            let approved = match arguments {
+                Some(edited) => {
+                    call.arguments = edited.clone();
+                    Approved::Edited
+                }
+                None => Approved::Shown,
+            };
+            let (by, fingerprint) = (by.clone(), suspension.fingerprint);
+            let basis = Basis::Approval { by, at, fingerprint, arguments: approved };
             ready(Permit { digest: call.arguments.digest(), basis }, StartCause::First)
         }
         Decided::Granted { used } => {

@@ -1,4 +1,5 @@
-//! Front ends that people already have, over the same sessions: AG-UI, and the AI SDK's chat.
+//! Front ends that people already have, over the same sessions: AG-UI, the AI SDK's chat, and
+//! whoever reads document 000's stream.
 //!
 //! A client's thread is a session of ours that follows from who calls, the agent and the client's
 //! name for the thread. What a client posts as history is not read.
@@ -6,6 +7,7 @@
 mod ag_ui;
 mod chat;
 mod run;
+mod steerable;
 mod thread;
 
 use axum::Router;
@@ -18,4 +20,5 @@ pub(crate) fn router() -> Router<App> {
         .route("/ag-ui/{agent}", post(ag_ui::run))
         .route("/chat/{agent}", post(chat::run))
         .route("/chat/{agent}/{chat}/stream", get(chat::resume))
+        .route("/steerable/{session}/stream", get(steerable::stream))
 }

@@ -12,13 +12,13 @@ use crate::error::Error;
 const PAGE: u64 = 256;
 
 /// A session that the caller may see: also those in which calls are taken back or tried.
-pub(super) struct Found {
-    pub(super) id: SessionId,
-    pub(super) loaded: Loaded,
+pub(crate) struct Found {
+    pub(crate) id: SessionId,
+    pub(crate) loaded: Loaded,
 }
 
 impl Found {
-    pub(super) async fn session(app: &App, caller: &Caller, id: &str) -> Result<Self, Error> {
+    pub(crate) async fn session(app: &App, caller: &Caller, id: &str) -> Result<Self, Error> {
         let missing = || Error::not_found("session", id);
         let session: SessionId = id.parse().map_err(|_| missing())?;
         let loaded = app.store().load(session).await?.ok_or_else(missing)?;

@@ -9,11 +9,15 @@ mod grants;
 mod me;
 mod pending;
 mod sessions;
+mod spans;
+mod standing;
 mod stream;
 mod tools;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
+
+pub(super) use found::Found;
 
 use crate::app::App;
 
@@ -23,6 +27,7 @@ pub(crate) fn router() -> Router<App> {
         .route("/stream", get(stream::stream))
         .route("/events", get(events::list))
         .route("/events/stream", get(events::stream))
+        .route("/spans", get(spans::list))
         .route("/messages", post(sessions::say))
         .route("/interrupt", post(sessions::interrupt))
         .route("/grants", get(grants::list).post(grants::give))
@@ -39,6 +44,9 @@ pub(crate) fn router() -> Router<App> {
         .route("/pending/stream", get(pending::watch))
         .route("/sessions", get(sessions::list).post(sessions::open))
         .nest("/sessions/{session}", session)
+        .route("/grants", get(standing::list).post(standing::give))
+        .route("/grants/preview", post(standing::preview))
+        .route("/grants/{grant}", delete(standing::revoke))
         .route("/tools", get(tools::list))
         .route("/tools/{tool}/call", post(tools::call))
         .route("/artifacts/{artifact}", get(artifacts::read))
