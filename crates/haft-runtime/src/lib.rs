@@ -39,7 +39,7 @@ pub use error::InputError;
 pub use fresh::fresh_bits;
 pub use haft::{
     Answer, BuildError, CallError, Direct, GivenGrant, GrantError, GrantTerms, Grants, Haft,
-    HaftBuilder, ResolveError, Response, UndoError, Verdict, Waiting,
+    HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step};
 pub use model::{AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish};

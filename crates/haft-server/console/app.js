@@ -2,8 +2,9 @@
 
 import { fill, h, icon } from "./dom.js";
 import { Haft, HaftError } from "./haft.js";
-import { base, tokens } from "./elements/theme.js";
+import { base, sheet, tokens } from "./elements/theme.js";
 import { agentsView } from "./views/agents.js";
+import { auditView } from "./views/audit.js";
 import { inboxView } from "./views/inbox.js";
 import { loginView } from "./views/login.js";
 import { permissionsView } from "./views/permissions.js";
@@ -19,6 +20,7 @@ import { toolsView } from "./views/tools.js";
  * @property {HTMLElement} main
  * @property {string[]} path What the address says after the view's name.
  * @property {(close: () => void) => void} onLeave
+ * @property {(text: string) => void} style Gives the page a style for as long as the view is shown.
  * @property {() => Promise<Map<string, any>>} tools The registered tools, by name.
  * @property {import("./haft.js").Pending[]} waiting What waits, as last heard.
  * @property {(listener: () => void) => void} onWaiting
@@ -36,6 +38,7 @@ const VIEWS = {
   permissions: { name: "Permissions", icon: "shield", view: permissionsView },
   tools: { name: "Tools", icon: "tool", view: toolsView },
   agents: { name: "Agents", icon: "box", view: agentsView },
+  audit: { name: "Audit", icon: "chain", view: auditView },
 };
 
 document.adoptedStyleSheets = [tokens, base];
@@ -102,6 +105,8 @@ class Console {
     this.lost = h("p", { class: "lost", role: "status", hidden: true }, "Connection lost; trying again…");
     /** @type {(() => void)[]} */
     this.leaving = [];
+    /** @type {Set<string>} */
+    this.styles = new Set();
     /** @type {import("./haft.js").Pending[]} */
     this.waiting = [];
     /** @type {(() => void)[]} */
@@ -176,10 +181,23 @@ class Console {
         return self.waiting;
       },
       onLeave: (close) => void this.leaving.push(close),
+      style: (text) => this.style(text),
       onWaiting: (listener) => void this.listeners.push(listener),
       tools: () => (this.knownTools ??= this.haft.tools().then(({ data }) => new Map(data.map((tool) => [tool.name, tool])))),
       failed: (error) => this.failed(error),
     };
+  }
+
+  /** @param {string} text */
+  style(text) {
+    if (this.styles.has(text)) return;
+    const made = sheet(text);
+    this.styles.add(text);
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, made];
+    this.leaving.push(() => {
+      this.styles.delete(text);
+      document.adoptedStyleSheets = document.adoptedStyleSheets.filter((known) => known !== made);
+    });
   }
 
   /** @param {unknown} error */

@@ -229,12 +229,33 @@ export class Haft {
   }
 
   /**
+   * Calls the Managed Agents API, which is below `/v1`.
+   * @param {string} method
+   * @param {string} path
+   * @param {unknown} [body]
+   * @returns {Promise<any>}
+   */
+  async v1(method, path, body) {
+    return (await this.request(method, `/v1${path}`, body)).json();
+  }
+
+  /**
    * @param {string} method
    * @param {string} path
    * @param {unknown} [body]
    * @param {{ signal?: AbortSignal, headers?: Record<string, string> }} [options]
    */
-  async send(method, path, body, { signal, headers = {} } = {}) {
+  send(method, path, body, options) {
+    return this.request(method, `/haft/v1${path}`, body, options);
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {unknown} [body]
+   * @param {{ signal?: AbortSignal, headers?: Record<string, string> }} [options]
+   */
+  async request(method, path, body, { signal, headers = {} } = {}) {
     const asked = {
       method,
       signal,
@@ -249,7 +270,7 @@ export class Haft {
     };
     let response;
     try {
-      response = await this.fetch(`${this.base}/haft/v1${path}`, asked);
+      response = await this.fetch(`${this.base}${path}`, asked);
     } catch (error) {
       if (signal?.aborted) throw error;
       throw new HaftError(0);

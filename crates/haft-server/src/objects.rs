@@ -1,7 +1,7 @@
 //! Named things of a tenant (agents, environments …), kept as versions in the store.
 
 use haft_core::{Actor, Timestamp};
-use haft_store::{Expected, Page, Place, Put, Store, Tenant, Which};
+use haft_store::{Expected, Page, Place, Put, Store, Tenant, VersionInfo, Which};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -159,6 +159,24 @@ impl Objects {
     pub(crate) async fn get(&self, tenant: &Tenant, sort: Sort, id: &str) -> Result<Object, Error> {
         let found = self.find(tenant, sort, id, Which::Latest).await?;
         found.ok_or_else(|| Error::not_found(sort.noun(), id))
+    }
+
+    /// Reads a page of the versions of a thing, the latest first; one that took it away has no
+    /// members.
+    pub(crate) async fn versions(
+        &self,
+        tenant: &Tenant,
+        sort: Sort,
+        id: &str,
+        page: &Page<u64>,
+    ) -> Result<Vec<(VersionInfo, Option<Members>)>, Error> {
+        let Ok(place) = sort.place(tenant, id) else { return Ok(Vec::new()) };
+        let mut versions = Vec::new();
+        for info in self.store.versions(&place, page).await? {
+            let found = self.find(tenant, sort, id, Which::Number(info.number)).await?;
+            versions.push((info, found.map(|object| object.members)));
+        }
+        Ok(versions)
     }
 
     /// Returns the ids of what is in a space, the newest first, as ids are ordered by time.

@@ -298,14 +298,19 @@ pub(crate) struct Cast {
 
 /// Returns how a session of an agent behaves.
 pub(crate) fn config(cast: Cast, suspend_ttl: Millis) -> Result<Config, Error> {
-    let Planned { toolset, exposed, .. } = planned(&cast.tools, suspend_ttl)?;
+    let terms = terms(&cast.tools, suspend_ttl)?;
     let Cast { id, version, model, instructions, environment, .. } = cast;
     let agent = Agent { id, version, model, instructions, environment: Some(environment) };
+    Ok(Config { agent: Some(agent), ..terms })
+}
+
+/// Returns which tools an agent's sessions have, and who is asked about them.
+pub(crate) fn terms(tools: &[ToolParam], suspend_ttl: Millis) -> Result<Config, Error> {
+    let Planned { toolset, exposed, .. } = planned(tools, suspend_ttl)?;
     Ok(Config {
         exposure: Exposure { allow: Some(exposed), ..Exposure::default() },
         // Who is asked about what is the agent's permission policy, which only asks for more.
         level: Level::Autonomous,
-        agent: Some(agent),
         toolset,
         suspend_ttl: Some(suspend_ttl),
         ..Config::default()

@@ -7,6 +7,7 @@ mod error;
 mod grants;
 mod looping;
 mod resolving;
+mod rules;
 mod settling;
 mod undoing;
 
@@ -31,6 +32,7 @@ pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
 pub use grants::{GivenGrant, GrantError, Grants};
 pub use resolving::{GrantTerms, Response, Verdict};
+pub use rules::Ruled;
 pub(crate) use undoing::takes_back;
 
 /// A running node: registered tools over a store.

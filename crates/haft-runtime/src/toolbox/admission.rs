@@ -168,6 +168,10 @@ impl Toolbox {
         facts
     }
 
+    pub(crate) fn policy_sources(&self) -> Vec<Source> {
+        self.policies.sources()
+    }
+
     pub(crate) async fn policy_facts(&self, wish: Wish<'_>) -> PolicyFacts {
         self.policies.facts(wish).await
     }

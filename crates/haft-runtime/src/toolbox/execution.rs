@@ -3,11 +3,13 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use haft_core::session::{AttemptReport, Call, Delegation, Preview, Returned, Verification};
-use haft_core::tool::{Injected, InjectedKind};
+use haft_core::tool::{Hook, Injected, InjectedKind};
 use haft_core::{Actor, CallResult, Digest, ErrorClass, Failure, MessageId, SessionId};
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::intake::Origin;
 use super::middleware::{Invocation, Next};
@@ -171,6 +173,24 @@ impl Toolbox {
         self.take_in_preview(context.session(), context.redactor(), preview).await
     }
 
+    /// Finds out what a call would do that nobody has asked for yet. Nothing is recorded.
+    pub(crate) async fn foresee(
+        &self,
+        scope: Scope,
+        registered: Arc<Registered>,
+        arguments: Map<String, Value>,
+    ) -> Result<Preview, ToolError> {
+        if !registered.spec().hooks.contains(&Hook::Preview) {
+            let message = format!("`{}` cannot say beforehand what it does", registered.name());
+            return Err(ToolError::invalid(message));
+        }
+        let patience = Duration::from_millis(registered.spec().exec_timeout.0);
+        let run = Run { scope, stop: CancellationToken::new() };
+        let prepared = self.assemble(&run, registered, arguments).await?;
+        let shown = tokio::time::timeout(patience, self.shown(&prepared)).await;
+        shown.map_err(|_| ToolError::upstream("the preview took too long"))
+    }
+
     /// Finds out what became of an attempt.
     pub(super) async fn verify(&self, run: &Run, call: &Call) -> Verification {
         let Ok(prepared) = self.prepare(run, call).await else { return Verification::Unknown };
@@ -190,12 +210,24 @@ impl Toolbox {
             let message = format!("`{name}` is not the tool that was permitted: it has changed");
             return Err(ToolError::from_failure(Failure::new(ErrorClass::Gate, message)));
         }
-        let code = registered.code().cloned().ok_or_else(|| {
-            ToolError::internal(format!("`{name}` has no code on this side to run"))
-        })?;
         let redaction = &registered.spec().redaction;
         let opened = self.sealer.open(run.scope.session, &call.arguments, redaction).await;
         let opened = opened.map_err(|error| ToolError::internal(error.to_string()))?;
+        self.assemble(run, registered, opened).await
+    }
+
+    /// Adds to a tool and its arguments what the runtime has for them.
+    async fn assemble(
+        &self,
+        run: &Run,
+        registered: Arc<Registered>,
+        opened: Map<String, Value>,
+    ) -> Result<Prepared, ToolError> {
+        let code = registered.code().cloned().ok_or_else(|| {
+            let name = registered.name();
+            ToolError::internal(format!("`{name}` has no code on this side to run"))
+        })?;
+        let redaction = &registered.spec().redaction;
         let artifacts = &self.surroundings.artifacts;
         let resolved = references::resolve(artifacts, run.scope.session, opened).await;
         let arguments = resolved.map_err(|error| ToolError::invalid(error.to_string()))?;

@@ -46,6 +46,14 @@ impl Toolbox {
         }
     }
 
+    /// Returns every tool as a session knows it: its own, and the node's of other names.
+    pub(crate) fn known_to(&self, toolset: &Toolset) -> Vec<Arc<Registered>> {
+        let own = toolset.own.iter().filter_map(|tool| self.own_tools.compiled(tool));
+        let others = self.registry.tools();
+        let others = others.into_iter().filter(|tool| toolset.own(tool.name().as_str()).is_none());
+        own.chain(others).collect()
+    }
+
     /// Adds a session's own tools to what it is offered, in the place of the node's of that name.
     pub(super) fn with_own(&self, offered: Advertised, toolset: &Toolset) -> Advertised {
         if toolset.own.is_empty() {

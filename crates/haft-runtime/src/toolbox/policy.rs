@@ -87,6 +87,11 @@ impl Policies {
         self.0.iter()
     }
 
+    /// Returns what the sources are called.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        self.iter().map(|policy| named(policy.as_ref())).collect()
+    }
+
     /// Returns the precondition that does not hold.
     pub(crate) async fn unmet(&self, wish: Wish<'_>) -> Option<String> {
         unmet(&self.0, wish).await
@@ -104,6 +109,11 @@ impl fmt::Debug for Policies {
     }
 }
 
+fn named(policy: &dyn Policy) -> Source {
+    let unnamed = |_: Panicked| Source::Rule("a policy that panicked".to_owned());
+    caught(|| policy.source()).unwrap_or_else(unnamed)
+}
+
 /// Asks every source. One that panics denies, like one that fails.
 async fn facts(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> PolicyFacts {
     let mut reports = Vec::new();
@@ -114,9 +124,7 @@ async fn facts(policies: &[Arc<dyn Policy>], wish: Wish<'_>) -> PolicyFacts {
             Ok(Err(reason)) => Report::Failed { reason },
             Err(Panicked) => Report::Failed { reason: "it panicked".to_owned() },
         };
-        let unnamed = |_: Panicked| Source::Rule("a policy that panicked".to_owned());
-        let source = caught(|| policy.source()).unwrap_or_else(unnamed);
-        reports.push(SourceReport { source, report });
+        reports.push(SourceReport { source: named(policy.as_ref()), report });
     }
     PolicyFacts { reports, unmet_precondition: unmet(policies, wish).await }
 }

@@ -17,6 +17,7 @@ fieldset legend { margin-bottom: 6px; }
 .options { display: grid; gap: 7px; }
 .option { display: flex; gap: 9px; align-items: flex-start; cursor: pointer; }
 .option input { width: 16px; height: 16px; margin: 3px 0 0; accent-color: var(--accent-fill); flex: none; }
+textarea.growing { field-sizing: content; max-height: 40vh; resize: none; }
 .needed { color: var(--ink-3); font-weight: 450; font-size: .88em; }
 `;
 
@@ -162,8 +163,10 @@ function text(schema, start, place) {
   const given = start === undefined || start === null ? "" : String(start);
   const isLong = (schema.maxLength ?? 0) > SEVERAL_LINES_FROM || given.length > SEVERAL_LINES_FROM || given.includes("\n")
     || ["textarea", "multiline", "markdown"].includes(schema.format);
-  const input = isLong
-    ? h("textarea", { class: "input", rows: Math.min(12, Math.max(3, given.split("\n").length)), ".value": given })
+  // What nothing bounds may have lines: it starts as one and grows.
+  const isOpen = schema.maxLength === undefined && schema.pattern === undefined && schema.format === undefined;
+  const input = isLong || isOpen
+    ? h("textarea", { class: `input ${isLong ? "" : "growing"}`, rows: isLong ? Math.min(12, Math.max(3, given.split("\n").length)) : 1, ".value": given })
     : h("input", { class: "input", type: INPUT_TYPES[schema.format] ?? "text", autocomplete: "off", ".value": given });
   const isGiven = place.needed && typeof start === "string";
   return field(schema, place, input, () => (input.value === "" && !isGiven ? undefined : input.value));

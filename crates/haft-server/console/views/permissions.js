@@ -4,8 +4,8 @@ import { brief, fill, h, icon, pretty } from "../dom.js";
 import { GrantForm, saidCondition } from "../elements/grant-form.js";
 import { SessionModel } from "../session-model.js";
 import { exact, left, when } from "../time.js";
-import { sheet } from "../elements/theme.js";
-import { sourceName, who } from "../words.js";
+import { who } from "../words.js";
+import { TONES, findingsTable, rulesPanel } from "./rules.js";
 
 /** @typedef {import("../app.js").App} App */
 /** @typedef {import("../session-model.js").Call} Call */
@@ -15,25 +15,27 @@ const STYLE = `
 .bounds-form .row { display: flex; flex-wrap: wrap; gap: 12px; } .bounds-form .small { width: 9em; } .condition select { width: auto; }
 `;
 
-/** @type {Record<string, string>} */
-const TONES = { allow: "good", ask: "warn", deny: "bad" };
+/** The parts of the page, by their place in its address. @type {[string, string][]} */
+const PARTS = [["decisions", "Decisions"], ["rules", "Rules"]];
 
 /** @param {App} app */
 export async function permissionsView(app) {
-  const style = sheet(STYLE);
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, style];
-  app.onLeave(() => {
-    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((known) => known !== style);
-  });
+  app.style(STYLE);
+  const isRules = app.path[0] === "rules";
+  const parts = h("nav", { class: "segments", "aria-label": "Parts" }, PARTS.map(([path, name]) => h("a", { href: `#/permissions/${path}`, "aria-current": (path === "rules") === isRules ? "page" : false }, name)));
+  const body = h("div", { class: "stack" });
+  fill(app.main, h("div", { class: "page" }, h("div", { class: "top" }, h("h1", {}, "Permissions"), parts), body));
+  await (isRules ? rulesPanel(app, body, app.path[1]) : decisionsPanel(app, body));
+}
+
+/** What was decided in one session, and what stands in it. @param {App} app @param {HTMLElement} body */
+async function decisionsPanel(app, body) {
   const { data: sessions } = await app.haft.sessions();
   const chosen = sessions.find((session) => session.id === app.path[0]) ?? sessions[0];
-  const body = h("div", { class: "page" });
-  fill(app.main, body);
   const pick = h("select", { class: "input", id: "of-session", onchange: () => void (location.hash = `#/permissions/${pick.value}`) },
     sessions.map((session) => h("option", { value: session.id, ".selected": session === chosen }, brief(session.title ?? session.id, 70))));
   const model = chosen ? await fold(app, chosen.id) : null;
-  fill(body, h("div", { class: "top" }, h("h1", {}, "Permissions")),
-    chosen && model ? [h("div", { class: "field" }, h("label", { for: "of-session" }, "Session"), pick), policyTable(model), grantTable(app, chosen.id, model), decisions(app, chosen.id, model)]
+  fill(body, chosen && model ? [h("div", { class: "field" }, h("label", { for: "of-session" }, "Session"), pick), policyTable(model), grantTable(app, chosen.id, model), decisions(app, chosen.id, model)]
       : h("div", { class: "panel void" }, icon("shield"), h("strong", {}, "No session yet"), h("p", {}, "What a session may do, and why, is shown here.")));
 }
 
@@ -88,8 +90,7 @@ function decision(app, session, call) {
   const propose = canGrant ? h("button", { type: "button", class: "button small", onclick: () => fill(slot, proposal(app, session, call)) }, icon("plus"), "Propose a standing permission") : null;
   return h("li", {}, h("details", {}, h("summary", { class: "line" }, h("span", { class: `badge ${TONES[verdict]}` }, verdict), h("code", {}, call.called),
     h("span", { class: "grow aside" }, brief(call.arguments, 100)), h("span", { class: "aside", title: exact(call.proposedAt) }, when(call.proposedAt, Date.now()))),
-    h("div", { class: "pad" }, h("table", { class: "data" }, h("thead", { class: "visually-hidden" }, h("tr", {}, ["Says", "Source", "Reason"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, (call.derivation?.findings ?? []).map((finding) => h("tr", {}, h("td", {}, h("span", { class: `badge ${TONES[finding.verdict]}` }, finding.verdict)), h("td", {}, sourceName(finding.source)), h("td", {}, finding.reason))))),
+    h("div", { class: "pad" }, findingsTable(call.derivation?.findings ?? []),
       call.rejection ? h("p", {}, call.rejection.message) : null, h("pre", { class: "block", tabindex: "0" }, pretty(call.arguments)), h("div", {}, propose), slot)));
 }
 

@@ -10,6 +10,9 @@ import { renderTrace } from "./trace.js";
 /** @typedef {import("../elements/timeline.js").HaftTimeline} HaftTimeline */
 /** @typedef {import("../session-model.js").SessionModel} SessionModel */
 
+/** How long a session is quiet before it is asked when it goes on. */
+const LOOK_AFTER_MS = 400;
+
 /** How near to the end still counts as being at the end. */
 const END_PX = 60;
 
@@ -41,6 +44,10 @@ class SessionPage {
     this.element = h("div", { class: "session", "data-tab": "talk" }, this.header(), h("div", { class: "split" }, this.talk(), h("aside", { class: "more", "aria-label": "Trace and details" }, this.trace, this.facts)));
     this.isAtEnd = true;
     this.drawn = 0;
+    /** @type {any[]} */
+    this.wakes = [];
+    this.lookedAt = -1;
+    this.looking = 0;
   }
 
   header() {
@@ -83,6 +90,7 @@ class SessionPage {
       grown.disconnect();
       clearInterval(tick);
       cancelAnimationFrame(this.drawn);
+      clearTimeout(this.looking);
     });
     if (call) this.revealLater(call);
   }
@@ -119,6 +127,8 @@ class SessionPage {
     if (!this.session.title && first?.kind === "message") this.title.textContent = brief(first.content.map((block) => block.text ?? "").join(" "), 80);
     fill(this.trace, h("h2", {}, "Trace"), renderTrace(model, (key) => this.show(key)));
     this.drawFacts(model);
+    clearTimeout(this.looking);
+    this.looking = window.setTimeout(() => void this.look(model.seq).catch(() => {}), LOOK_AFTER_MS);
   }
 
   /** @param {string} key */
@@ -138,8 +148,26 @@ class SessionPage {
         h("dt", {}, "Level"), h("dd", {}, model.config?.level ?? "cautious"),
         h("dt", {}, "Opened"), h("dd", {}, exact(model.first)),
         h("dt", {}, "Events"), h("dd", {}, model.seq)),
+      h("p", {}, h("a", { href: `#/audit/${this.session.id}` }, icon("chain"), " Journal")),
+      this.wakes.length === 0 ? [] : [h("h2", {}, "Goes on by itself"), h("ul", { class: "rows", "aria-label": "Wakes" }, this.wakes.map((wake) => this.wake(wake)))],
       h("h2", {}, "Standing permissions"),
       grants.length === 0 ? h("p", { class: "hint" }, "None in this session.") : h("ul", { class: "rows" }, grants.map((grant) => this.grant(grant))));
+  }
+
+  /** Reads when the session goes on by itself; it changes with its log. @param {number} seq */
+  async look(seq) {
+    if (seq === this.lookedAt) return;
+    this.lookedAt = seq;
+    this.wakes = (await this.app.haft.get(`/wakes?session=${this.session.id}`)).data;
+    if (this.timeline.model) this.drawFacts(this.timeline.model);
+  }
+
+  /** @param {{ state: string, wake: any }} queued */
+  wake({ state, wake }) {
+    const cancel = () => void this.act(() => this.app.haft.delete(`/wakes/${this.session.id}/${wake.id}`));
+    return h("li", {}, h("div", { class: "line" }, h("span", { class: "grow", title: wake.note ?? "" }, wake.reason),
+      h("span", { class: "aside", title: exact(wake.due) }, state === "due" ? "due" : `in ${left(wake.due - Date.now())}`),
+      state === "queued" ? h("button", { type: "button", class: "button small quiet", onclick: cancel }, "Cancel") : null));
   }
 
   /** @param {any} grant */

@@ -1,8 +1,8 @@
 /** The catalogue: what each tool takes, does and is wrong about; and a form to try it. */
 
 import { brief, fill, h, icon, pretty } from "../dom.js";
+import { DIFF_STYLE, renderDiff } from "../elements/diff.js";
 import { SchemaForm, FORM_STYLE } from "../elements/form.js";
-import { sheet } from "../elements/theme.js";
 import { took } from "../time.js";
 import { MODES, UNCLASSIFIED } from "../words.js";
 
@@ -10,11 +10,7 @@ import { MODES, UNCLASSIFIED } from "../words.js";
 
 /** @param {App} app */
 export async function toolsView(app) {
-  const style = sheet(FORM_STYLE);
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, style];
-  app.onLeave(() => {
-    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((known) => known !== style);
-  });
+  app.style(FORM_STYLE + DIFF_STYLE);
   const { data } = await app.haft.tools();
   const detail = h("div", { class: "stack" });
   const list = h("ul", { class: "rows", "aria-label": "Tools" });
@@ -24,7 +20,7 @@ export async function toolsView(app) {
   showList();
   if (selected) showTool(app, detail, selected);
   fill(app.main, h("div", { class: "page" }, h("div", { class: "top" }, h("h1", {}, "Tools"), h("span", { class: "spring" }), findingsBadge(data)),
-    h("div", { class: "cols" }, h("div", { class: "panel" }, h("div", { class: "pad" }, search), h("div", { class: "sticky" }, list)), detail)));
+    h("div", { class: "cols" }, h("div", { class: "panel" }, h("div", { class: "pad search" }, search), list), detail)));
 }
 
 /** @param {any} tool @param {string} words */
@@ -76,18 +72,32 @@ function schema(title, value) {
 /** @param {App} app @param {any} tool */
 function tryForm(app, tool) {
   const form = new SchemaForm(tool.input_schema, {}, { name: "Arguments" });
-  const answer = h("div", { role: "status" });
-  return h("div", { class: "panel", "data-try": tool.name }, h("div", { class: "title" }, h("h2", {}, "Try it")), h("form", { class: "pad", onsubmit: async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const answer = h("div", { role: "status", class: "stack" });
+  /** The session of the last preview: what was shown is what is there. @type {string | undefined} */
+  let session;
+  const ask = async (/** @type {"call" | "preview"} */ verb, /** @type {(said: any) => HTMLElement} */ render) => {
     if (form.check().length > 0) return form.focusFirstProblem();
-    fill(answer, h("p", { class: "hint" }, "Running…"));
+    fill(answer, h("p", { class: "hint" }, verb === "call" ? "Running…" : "Working it out…"));
     try {
-      const became = await app.haft.post(`/tools/${encodeURIComponent(tool.name)}/call`, { arguments: form.read() });
-      fill(answer, renderAnswer(became));
+      const said = await app.haft.post(`/tools/${encodeURIComponent(tool.name)}/${verb}`, { arguments: form.read(), ...(session ? { session } : {}) });
+      session = said.session;
+      fill(answer, render(said));
     } catch (error) {
       fill(answer, h("p", { class: "problem" }, icon("alert"), /** @type {Error} */ (error).message));
     }
-  } }, form.element, h("div", {}, h("button", { class: "button primary", type: "submit" }, icon("play"), "Run")), answer));
+  };
+  return h("div", { class: "panel", "data-try": tool.name }, h("div", { class: "title" }, h("h2", {}, "Try it"), h("span", { class: "aside" }, "through the whole lifecycle, in a session of its own")), h("form", { class: "pad", onsubmit: (/** @type {Event} */ event) => {
+    event.preventDefault();
+    void ask("call", renderAnswer);
+  } }, form.element, h("div", { class: "actions" }, h("button", { class: "button primary", type: "submit" }, icon("play"), "Run"),
+    tool.previews ? h("button", { class: "button", type: "button", onclick: () => void ask("preview", ({ preview }) => renderPreview(preview)) }, icon("search"), "Preview") : null), answer));
+}
+
+/** What a call would do. @param {import("../haft.js").Preview} preview */
+function renderPreview(preview) {
+  return h("div", { class: "stack" }, h("h3", {}, "What it would do"),
+    preview.trouble ? h("p", { class: "problem" }, icon("alert"), preview.trouble) : null,
+    preview.diff ? renderDiff(preview.diff) : (preview.targets ?? []).length > 0 ? h("ul", {}, (preview.targets ?? []).map((target) => h("li", { class: "mono" }, target))) : null);
 }
 
 /** @param {any} became */

@@ -1,15 +1,12 @@
 /** The console in a real Chromium against a real `haft serve`. */
 
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
-import path from "node:path";
 import { after, before, test } from "node:test";
 
+import { button, consoleAt, decisions as decided, shot } from "./desk.mjs";
 import { MARKUP } from "./fixtures.mjs";
 import { axeFindings, launch, open, serveStatic } from "./harness.mjs";
 import { KEY, Server } from "./server.mjs";
-
-const SHOTS = path.join(import.meta.dirname, "../../../../docs/console");
 
 let browser;
 let server;
@@ -23,26 +20,10 @@ after(async () => {
 });
 
 /** The views that the docs show, and how. */
-const PICTURED = ["inbox-light", "inbox-dark", "session-narrow", "agents-light"];
+const PICTURED = ["inbox-light", "inbox-dark", "session-narrow"];
 
-/** Pictures for the docs, when they are asked for. */
-async function shot(page, name) {
-  if (!process.env.HAFT_SHOTS) return;
-  await mkdir(SHOTS, { recursive: true });
-  await page.screenshot({ path: path.join(SHOTS, `${name}.png`) });
-}
-
-/** The console, signed in, at a place. */
-async function at(place, { of = server, ...options } = {}) {
-  const page = await open(browser, of.base, { deviceScaleFactor: 1, ...options });
-  await page.evaluate((key) => sessionStorage.setItem("haft.key", key), KEY);
-  await page.goto(`${of.base}/#${place}`);
-  await page.reload();
-  return page;
-}
-
-const button = (page, name) => page.getByRole("button", { name, exact: true });
-const decisions = async (session, of = server) => (await of.events(session)).filter(({ event }) => event.type === "call.resolved").map(({ event }) => event.decision.type);
+const at = (place, { of = server, ...options } = {}) => consoleAt(browser, of, place, options);
+const decisions = (session, of = server) => decided(of, session);
 
 // S4-18, S4-32: what runs and what waits, each shown by who runs it.
 test("a fresh install leads from the printed address through a question, a diff, an approval and an undo", async () => {
@@ -114,7 +95,7 @@ test("an approver can change what runs, is shown what that would do, and the log
   await button(page, "Edit").click();
   await page.getByLabel("New string").fill("Haft 0.1 is here.");
   await button(page, "Approve with changes").click();
-  await page.getByText("It would now do something else than was shown; look again.").waitFor();
+  await page.getByText("The arguments were edited; this is what they would do.").waitFor();
   await page.locator("tr.added", { hasText: "Haft 0.1 is here." }).waitFor();
   await button(page, "Approve").click();
   await page.getByText("That was the tour").waitFor();
@@ -182,31 +163,6 @@ test("several alike are approved together", async () => {
   await own.stop();
 });
 
-// S4-28, S4-30: what a page says is a result from outside, once.
-test("S4-28 S4-30 a client's call runs in the tabs that are there, and one of them wins", async () => {
-  const session = await server.tour();
-  const tabs = await Promise.all([at(`/sessions/${session}`), at(`/sessions/${session}`)]);
-  const answers = [];
-  for (const tab of tabs) tab.on("response", (response) => response.url().endsWith("/resolve") && response.request().postData()?.includes('"result"') && answers.push(response.status()));
-  await tabs[0].getByLabel("Who is it for?").fill("Ann");
-  await tabs[0].getByLabel("plain").check();
-  await button(tabs[0], "Send answer").click();
-  await server.until(() => answers.length === 2, "both tabs to answer");
-  assert.deepEqual(answers.sort(), [200, 409]);
-  const done = (await server.events(session)).find(({ event }) => event.type === "call.finished" && event.outcome.tool === "get_browser_language");
-  assert.equal(done.event.outcome.result.ok.value.language, "en-US");
-  assert.deepEqual(done.event.outcome.provenance, { executor: "client", trust: "untrusted" });
-  for (const tab of tabs) await tab.context().close();
-});
-
-// S4-29
-test("S4-29 a client's call fails soon when no tab is there, and the session goes on", async () => {
-  const session = await server.tourAtApproval();
-  const gone = await server.until(async () => (await server.events(session)).find(({ event }) => event.type === "call.finished" && event.outcome.tool === "get_browser_language"));
-  assert.equal(gone.event.outcome.result.err.class, "upstream");
-  assert.ok((await decisions(session)).includes("client_gone"));
-});
-
 test("nothing is lost when the server is killed while people look and is started again", async () => {
   const own = await Server.start();
   const session = await own.tourAtApproval();
@@ -224,27 +180,6 @@ test("nothing is lost when the server is killed while people look and is started
   assert.ok(seen > before && seen === events.at(-1).seq);
   assert.deepEqual(events.map(({ seq }) => seq), events.map((_, index) => index + 1));
   assert.equal(events.filter(({ event }) => event.type === "call.started" && event.cause === "first").length, 3);
-  await page.context().close();
-  await own.stop();
-});
-
-// S0-20: what touches the machine waits for consent, here and wherever it is called.
-test("S0-20 a call whose process died is settled by a person", async () => {
-  const own = await Server.start();
-  void own.post("/tools/shell_exec/call", { arguments: { command: "sleep 600" } }).catch(() => {});
-  const wait = await own.waiting("approval");
-  await own.post(`/sessions/${wait.session}/calls/${wait.call}/resolve`, { type: "approve" });
-  await own.until(async () => (await own.events(wait.session)).some(({ event }) => event.type === "call.started"));
-  await own.kill();
-  await own.up();
-  const page = await at("/inbox", { of: own });
-  await page.getByText("Nobody but you can tell whether it took effect").waitFor({ timeout: 60_000 });
-  await shot(page, "in-doubt");
-  assert.deepEqual(await axeFindings(page), []);
-  await button(page, "Leave it unknown").click();
-  await page.getByText("left as it is by you").waitFor();
-  const end = await own.until(async () => (await own.events(wait.session)).find(({ event }) => event.type === "call.finished"));
-  assert.equal(end.event.outcome.result.err.class, "interrupted");
   await page.context().close();
   await own.stop();
 });
@@ -304,45 +239,45 @@ test("S0-17 a tool is tried with a form, through the whole lifecycle", async () 
   await page.context().close();
 });
 
-// The whole way with keys alone, in the inbox.
-test("keys alone answer, approve and undo", async () => {
-  const own = await Server.start();
-  await own.tourAtApproval();
-  const page = await at("/inbox", { of: own });
-  await button(page, "Approve").waitFor();
-  await page.waitForTimeout(700);
-  await page.keyboard.press("?");
-  await page.getByRole("heading", { name: "Keys" }).waitFor();
-  await page.keyboard.press("Escape");
-  await page.keyboard.press("n");
-  await page.keyboard.type("fine by me");
-  await page.keyboard.press("Tab");
-  await page.keyboard.press("a");
-  await page.getByText("Approved by you").waitFor();
-  await page.context().close();
-  await own.stop();
-});
-
 test("what people, models and tools write is never taken for markup", async () => {
-  const agent = await server.call("POST", "/v1/agents", { name: MARKUP.slice(0, 200), model: "scripted/demo", description: MARKUP });
-  assert.equal(agent.status, 200);
+  const make = async (path, body) => {
+    const { status, body: made } = await server.call("POST", `/v1/${path}`, body);
+    assert.equal(status, 200, JSON.stringify(made));
+    return made.id;
+  };
+  const name = MARKUP.slice(0, 200);
+  const agent = await make("agents", { name, model: "scripted/demo", description: MARKUP, system: MARKUP, metadata: { note: MARKUP }, tools: [{ type: "custom", name: "look", description: MARKUP, input_schema: { type: "object", properties: { at: { type: "string", title: MARKUP, description: MARKUP } } } }] });
+  const changed = await server.call("POST", `/v1/agents/${agent}`, { version: 1, system: `${MARKUP}\n${MARKUP}` });
+  assert.equal(changed.status, 200);
+  const environment = await make("environments", { name, description: MARKUP });
+  const store = await make("memory_stores", { name, description: MARKUP });
+  await make(`memory_stores/${store}/memories`, { path: "/<img src=x onerror=alert(1)>.md", content: MARKUP });
   const session = await server.tour(MARKUP);
   const question = await server.until(async () => (await server.get(`/pending?session=${session}`)).data[0]);
   await server.post(`/sessions/${session}/calls/${question.call}/resolve`, { type: "answer", value: { reader: MARKUP.slice(0, 78), tone: "plain" } });
   const wait = await server.until(async () => (await server.get(`/pending?session=${session}`)).data.find(({ kind }) => kind === "approval"));
-  const changed = { ...wait.arguments, new_string: MARKUP };
-  await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve", arguments: changed, note: MARKUP });
+  const edited = { ...wait.arguments, new_string: MARKUP };
+  await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve", arguments: edited, note: MARKUP });
   await server.until(async () => (await server.get(`/pending?session=${session}`)).data.find(({ round }) => round === 2), "the second look");
   await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "approve", note: MARKUP });
   await server.until(async () => (await server.events(session)).some(({ event }) => event.type === "turn.ended"));
-  for (const place of ["/inbox", "/sessions", `/sessions/${session}`, `/permissions/${session}`, "/tools", "/agents", "/agents/environments"]) {
+  await server.post(`/wakes/${session}`, { after_ms: 3_600_000, reason: MARKUP, note: MARKUP });
+  for (const place of ["/inbox", "/sessions", `/sessions/${session}`, `/permissions/${session}`, `/permissions/rules/${agent}`, "/tools", `/agents/agents/${agent}`,
+    `/agents/environments/${environment}`, `/agents/memory_stores/${store}`, `/audit/${session}`]) {
     const page = await at(place);
     await page.waitForTimeout(700);
     await page.evaluate(() => {
       const roots = [document, ...[...document.querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean)];
       for (const root of roots) for (const details of root.querySelectorAll("details")) details.open = true;
     });
-    await page.waitForTimeout(200);
+    await page.waitForTimeout(300);
+    const edit = page.getByRole("button", { name: "Edit", exact: true }).first();
+    if (place.startsWith("/agents") && await edit.isVisible()) {
+      await edit.click();
+      await page.locator("form textarea").first().fill(`${MARKUP}!`);
+      await page.getByRole("button", { name: "Review changes" }).first().click();
+      await page.locator("form .diff").waitFor();
+    }
     assert.equal(await page.evaluate(() => window.hacked), undefined, place);
     const foreign = await page.evaluate(() => {
       const roots = [document, ...[...document.querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean)];
@@ -354,19 +289,28 @@ test("what people, models and tools write is never taken for markup", async () =
   }
 });
 
-for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390]]) {
+/** Every view by its address and its name. */
+const views = (session) => [["/inbox", "inbox"], ["/sessions", "list"], [`/sessions/${session}`, "session"], [`/permissions/${session}`, "permissions"], ["/permissions/rules", "rules"],
+  ["/tools", "tools"], ["/agents", "agents"], ["/agents/agents/new", "new agent"], ["/agents/environments", "environments"], ["/agents/memory_stores", "memory"],
+  ["/agents/skills", "skills"], ["/agents/vaults", "vaults"], ["/agents/files", "files"], [`/audit/${session}`, "audit"]];
+
+for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390], ["dark", 390]]) {
   test(`axe finds nothing serious in any view, ${scheme}, ${width} wide`, async () => {
     const session = await server.tourAtApproval();
-    for (const [place, name] of [["/inbox", "inbox"], ["/sessions", "list"], [`/sessions/${session}`, "session"], [`/permissions/${session}`, "permissions"], ["/tools", "tools"], ["/agents", "agents"]]) {
-      const page = await at(place, { scheme, width });
-      await page.waitForTimeout(1200);
+    const page = await at("/inbox", { scheme, width });
+    for (const [place, name] of views(session)) {
+      await page.evaluate((hash) => void (location.hash = hash), place);
+      await page.locator("h1").first().waitFor();
+      await page.waitForTimeout(600);
       assert.deepEqual(await axeFindings(page), [], place);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= width, `${place} is ${wide} wide`);
       const look = width < 1000 ? "narrow" : scheme;
       if (PICTURED.includes(`${name}-${look}`)) await shot(page, `${name}-${look}`);
-      await page.context().close();
     }
+    // A list that the server does not have is asked for, and refused.
+    assert.deepEqual(page.troubles.filter((trouble) => !trouble.includes("400 (Bad Request)")), []);
+    await page.context().close();
     await server.post(`/sessions/${session}/interrupt`, {});
   });
 }
@@ -392,32 +336,4 @@ test("a page of another site, or one in a frame, gets nothing", async () => {
   const page = await fetch(server.base);
   assert.match(page.headers.get("content-security-policy"), /script-src 'self'.*frame-ancestors 'none'.*require-trusted-types-for 'script'/);
   assert.equal(page.headers.get("x-content-type-options"), "nosniff");
-});
-
-test("a session of 5,000 events opens and scrolls without effort", async () => {
-  const { body: agent } = await server.call("POST", "/v1/agents", { name: "Mute", model: "openai/none" });
-  const { session } = await server.post("/sessions", { agent: agent.id, message: "0" });
-  for (let number = 1; (await server.get(`/sessions/${session}`)).head < 5000; number += 1) {
-    const say = () => server.post(`/sessions/${session}/messages`, { text: `Message ${number}` }).catch(() => {});
-    await Promise.all(Array.from({ length: 20 }, say));
-  }
-  const page = await at(`/sessions/${session}`, { width: 1360 });
-  await server.until(() => page.evaluate(() => document.querySelector("haft-timeline")?.model?.seq >= 5000));
-  const timing = await page.evaluate(async () => {
-    const paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime;
-    const scroller = document.querySelector(".scroll");
-    const times = [];
-    let last = performance.now();
-    for (let step = 0; step < 80; step += 1) {
-      scroller.scrollTop -= 700;
-      await new Promise((done) => requestAnimationFrame(done));
-      times.push(performance.now() - last);
-      last = performance.now();
-    }
-    times.sort((a, b) => a - b);
-    return { paint, median: times[40], worst: times.at(-1), nodes: document.querySelector("haft-timeline").shadowRoot.querySelectorAll("*").length };
-  });
-  console.log(`# 5,000 events from a real server: first paint ${timing.paint.toFixed(0)} ms; scrolling: median ${timing.median.toFixed(0)} ms, worst ${timing.worst.toFixed(0)} ms a frame; ${timing.nodes} nodes`);
-  assert.ok(timing.nodes < 5000);
-  await page.context().close();
 });

@@ -1,8 +1,9 @@
 //! Finding what a path names, for whoever may see it.
 
+use haft_core::journal::Entry;
 use haft_core::session::{Event, Open};
 use haft_core::{Actor, CallId, SessionId};
-use haft_store::Loaded;
+use haft_store::{ListedSession, Loaded, Page, SessionFilter};
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -21,13 +22,19 @@ impl Found {
     pub(crate) async fn session(app: &App, caller: &Caller, id: &str) -> Result<Self, Error> {
         let missing = || Error::not_found("session", id);
         let session: SessionId = id.parse().map_err(|_| missing())?;
-        let loaded = app.store().load(session).await?.ok_or_else(missing)?;
+        Self::seen(app, caller, session).await?.ok_or_else(missing)
+    }
+
+    /// Finds a session unless it is somebody else's.
+    pub(super) async fn seen(
+        app: &App,
+        caller: &Caller,
+        session: SessionId,
+    ) -> Result<Option<Self>, Error> {
+        let Some(loaded) = app.store().load(session).await? else { return Ok(None) };
         let is_theirs = loaded.tenant == caller.tenant
             && owner(app, session, &loaded).await?.is_some_and(|owner| caller.may_see(&owner));
-        match is_theirs {
-            true => Ok(Self { id: session, loaded }),
-            false => Err(missing()),
-        }
+        Ok(is_theirs.then_some(Self { id: session, loaded }))
     }
 
     /// Reads the id of a call; whether the session has such a call shows later.
@@ -40,13 +47,32 @@ impl Found {
     }
 }
 
+/// Finds a session that the caller may see by its row and its first entry alone: what came after
+/// may be broken, and is what is looked for.
+pub(super) async fn listed(app: &App, caller: &Caller, id: &str) -> Result<SessionId, Error> {
+    let missing = || Error::not_found("session", id);
+    let session: SessionId = id.parse().map_err(|_| missing())?;
+    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), ..SessionFilter::default() };
+    let just_before = session.bits().checked_add(1).map(SessionId::from_bits);
+    let page = Page { after: just_before, limit: 1 };
+    let is_of_tenant = |rows: Vec<ListedSession>| rows.iter().any(|row| row.session == session);
+    let is_theirs = is_of_tenant(app.store().sessions(&filter, &page).await?)
+        && opener(app, session).await?.is_some_and(|owner| caller.may_see(&owner));
+    if is_theirs { Ok(session) } else { Err(missing()) }
+}
+
 /// Returns who opened a session.
 async fn owner(app: &App, session: SessionId, loaded: &Loaded) -> Result<Option<Actor>, Error> {
-    if let Some(open) = loaded.state.as_open() {
-        return Ok(Some(open.opened_by.clone()));
+    match loaded.state.as_open() {
+        Some(open) => Ok(Some(open.opened_by.clone())),
+        None => opener(app, session).await,
     }
+}
+
+/// Reads who opened a session from its log.
+async fn opener(app: &App, session: SessionId) -> Result<Option<Actor>, Error> {
     let first = app.store().entries(session, 0, 1).await?;
-    Ok(match first.first().map(haft_core::journal::Entry::event).transpose()? {
+    Ok(match first.first().map(Entry::event).transpose()? {
         Some(Event::SessionOpened { by, .. }) => Some(by),
         _ => None,
     })

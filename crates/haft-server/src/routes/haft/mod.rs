@@ -2,17 +2,21 @@
 //! what may run and why.
 
 mod artifacts;
+mod audit;
 mod calls;
 mod events;
 mod found;
 mod grants;
 mod me;
 mod pending;
+mod rules;
 mod sessions;
 mod spans;
 mod standing;
 mod stream;
 mod tools;
+mod versions;
+mod wakes;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
@@ -49,5 +53,12 @@ pub(crate) fn router() -> Router<App> {
         .route("/grants/{grant}", delete(standing::revoke))
         .route("/tools", get(tools::list))
         .route("/tools/{tool}/call", post(tools::call))
+        .route("/tools/{tool}/preview", post(tools::preview))
+        .route("/rules", get(rules::list))
+        .route("/wakes", get(wakes::list))
+        .route("/wakes/{session}", post(wakes::queue))
+        .route("/wakes/{session}/{wake}", delete(wakes::cancel))
+        .route("/versions/{kind}/{id}", get(versions::list))
+        .route("/audit", get(audit::read))
         .route("/artifacts/{artifact}", get(artifacts::read))
 }

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use haft_core::SessionId;
 use haft_core::permission::Exposure;
 use haft_core::session::{Config, Driver};
-use haft_core::tool::{Definition, Schema};
+use haft_core::tool::{Definition, Hook, Schema};
 use haft_runtime::registry::Finding;
 use haft_runtime::{Answer, CallError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -48,6 +50,7 @@ pub(super) fn shown(definition: &Definition, findings: &[Finding]) -> Value {
         "version": definition.version, "status": definition.status, "tags": definition.tags,
         "input_schema": definition.input_schema.value(),
         "output_schema": definition.output_schema.as_ref().map(Schema::value),
+        "previews": definition.hooks.contains(&Hook::Preview),
         "executor": definition.executor, "ownership": definition.ownership,
         "gate": definition.gate, "mode": facets.mode(), "consequence": definition.consequence,
         "facets": {
@@ -66,6 +69,25 @@ pub(super) fn shown(definition: &Definition, findings: &[Finding]) -> Value {
 pub(super) struct Trial {
     #[serde(default)]
     arguments: Map<String, Value>,
+    /// Where to; a session that a preview was made in, so that what was shown is what is there.
+    session: Option<String>,
+}
+
+/// Finds out what a call would do, in a session of its own that a person drives.
+pub(super) async fn preview(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    params: Params,
+    Body(trial): Body<Trial>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let Trial { arguments, session } = trial;
+    let session = trial_session(&app, &caller, &name, session).await?;
+    let preview = app.haft().preview(session, caller.actor, &name, arguments).await;
+    let preview = preview.map_err(|error| Error::invalid(error.to_string()))?;
+    Ok(Json(json!({ "session": session, "preview": preview })))
 }
 
 /// Makes one call through the whole lifecycle, in a session of its own that a person drives.
@@ -78,12 +100,9 @@ pub(super) async fn call(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let tool = app.haft().registry().get(&name).ok_or_else(|| Error::not_found("tool", &name))?;
-    let allow = Some(BTreeSet::from([tool.name().clone()]));
-    let exposure = Exposure { allow, ..Exposure::default() };
-    let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
-    let session = app.haft().open(caller.tenant, config, caller.actor).await?;
-    let answer = app.haft().call(session, tool.name().as_str(), trial.arguments).await;
+    let Trial { arguments, session } = trial;
+    let session = trial_session(&app, &caller, &name, session).await?;
+    let answer = app.haft().call(session, &name, arguments).await;
     Ok(Json(match answer {
         Ok(Answer::Done(outcome)) => {
             json!({ "state": "done", "session": session, "call": outcome.call, "outcome": outcome })
@@ -97,4 +116,30 @@ pub(super) async fn call(
         Err(CallError::Input(error)) => return Err(error.into()),
         Err(error) => return Err(Error::invalid(error.to_string())),
     }))
+}
+
+/// A session in which a person tries a tool, and nothing but that tool.
+async fn trial_session(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    known: Option<String>,
+) -> Result<SessionId, Error> {
+    let tool = app.haft().registry().get(name).ok_or_else(|| Error::not_found("tool", name))?;
+    if let Some(known) = known {
+        let found = Found::session(app, caller, &known).await?;
+        let is_trial = found.open().is_some_and(|open| {
+            open.config.driver == Driver::Caller && caller.may_change(&open.opened_by)
+        });
+        return match is_trial {
+            true => Ok(found.id),
+            false => {
+                Err(Error::invalid("`session`: expected one of your own that a tool was tried in"))
+            }
+        };
+    }
+    let allow = Some(BTreeSet::from([tool.name().clone()]));
+    let exposure = Exposure { allow, ..Exposure::default() };
+    let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
+    Ok(app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?)
 }

@@ -1,0 +1,209 @@
+/** Deciding in every way: with keys alone, in doubt, from tabs that run tools themselves. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { button, consoleAt, decisions, shot } from "./desk.mjs";
+import { axeFindings, launch } from "./harness.mjs";
+import { Server } from "./server.mjs";
+
+let browser;
+let server;
+before(async () => {
+  browser = await launch();
+  server = await Server.start();
+});
+after(async () => {
+  await browser.close();
+  await server.stop();
+});
+
+const at = (place, { of = server, ...options } = {}) => consoleAt(browser, of, place, options);
+
+/** What became of the tour's call that runs in a browser. */
+const language = (session) => server.until(async () => (await server.events(session)).find(({ event }) => event.type === "call.finished" && event.outcome.tool === "get_browser_language"), "the browser's call");
+
+/** Answers the tour's question, after which it asks the browser. */
+async function answered(session) {
+  const wait = await server.until(async () => (await server.get(`/pending?session=${session}`)).data.find(({ kind }) => kind === "elicitation"));
+  await server.post(`/sessions/${session}/calls/${wait.call}/resolve`, { type: "answer", value: { reader: "Ann", tone: "plain" } });
+}
+
+/** Counts how a tab's results were taken. */
+function results(tab) {
+  const statuses = [];
+  tab.on("response", (response) => response.url().endsWith("/resolve") && response.request().postData()?.includes('"result"') && statuses.push(response.status()));
+  return statuses;
+}
+
+// S4-28: what a page says is a result from outside.
+test("S4-28 a client's call runs in the one tab that is there", async () => {
+  const session = await server.tour();
+  const tab = await at(`/sessions/${session}`);
+  await tab.getByLabel("Who is it for?").waitFor();
+  const statuses = results(tab);
+  await answered(session);
+  const done = await language(session);
+  assert.equal(done.event.outcome.result.ok.value.language, "en-US");
+  assert.deepEqual(done.event.outcome.provenance, { executor: "client", trust: "untrusted" });
+  assert.deepEqual(statuses, [200]);
+  await tab.context().close();
+});
+
+// S4-30
+test("S4-30 of two tabs that run a client's call one wins, and the other is told stale", async () => {
+  const session = await server.tour();
+  const tabs = await Promise.all([at(`/sessions/${session}`), at(`/sessions/${session}`)]);
+  for (const tab of tabs) await tab.getByLabel("Who is it for?").waitFor();
+  const statuses = tabs.map(results);
+  await answered(session);
+  await server.until(() => statuses.flat().length === 2, "both tabs to answer");
+  assert.deepEqual(statuses.flat().sort(), [200, 409]);
+  await language(session);
+  const counted = (await server.events(session)).filter(({ event }) => event.type === "call.resolved" && event.decision.type === "result");
+  assert.equal(counted.length, 1);
+  for (const tab of tabs) assert.deepEqual(tab.troubles.filter((trouble) => !trouble.includes("409")), []);
+  for (const tab of tabs) await tab.context().close();
+});
+
+// S4-29
+test("S4-29 a client's call fails soon when no tab is there, and the session goes on", async () => {
+  const session = await server.tour();
+  await answered(session);
+  const gone = await language(session);
+  assert.equal(gone.event.outcome.result.err.class, "upstream");
+  assert.ok((await decisions(server, session)).includes("client_gone"));
+  await server.until(async () => (await server.get(`/pending?session=${session}`)).data.some(({ kind }) => kind === "approval"), "the next wait");
+});
+
+// S4-29: a tab that shows something else does not count as there.
+test("S4-29 a tab that left the session runs nothing of it", async () => {
+  const session = await server.tour();
+  const tab = await at(`/sessions/${session}`);
+  await tab.getByLabel("Who is it for?").waitFor();
+  await tab.getByRole("link", { name: "Tools" }).click();
+  await tab.getByRole("heading", { name: "Tools" }).waitFor();
+  await answered(session);
+  assert.equal((await language(session)).event.outcome.result.err.class, "upstream");
+  await tab.context().close();
+});
+
+/** A command that was running when its server died, seen in the inbox after it came back. */
+async function inDoubt() {
+  const own = await Server.start();
+  void own.post("/tools/shell_exec/call", { arguments: { command: "sleep 600" } }).catch(() => {});
+  const wait = await own.waiting("approval");
+  await own.post(`/sessions/${wait.session}/calls/${wait.call}/resolve`, { type: "approve" });
+  await own.until(async () => (await own.events(wait.session)).some(({ event }) => event.type === "call.started"));
+  await own.kill();
+  await own.up();
+  const page = await at("/inbox", { of: own });
+  await page.getByText("Nobody but you can tell whether it took effect").waitFor({ timeout: 60_000 });
+  const close = async () => {
+    await page.context().close();
+    await own.stop();
+  };
+  const ends = () => own.until(async () => (await own.events(wait.session)).find(({ event }) => event.type === "call.finished"), "the call's end");
+  return { own, page, wait, ends, close };
+}
+
+// S0-20: what touches the machine waits for consent, here and wherever it is called.
+test("S0-20 a call whose process died is left unknown by a person", async () => {
+  const { page, ends, close } = await inDoubt();
+  await shot(page, "in-doubt");
+  assert.deepEqual(await axeFindings(page), []);
+  await button(page, "Leave it unknown").click();
+  await page.getByText("left as it is by you").waitFor();
+  assert.equal((await ends()).event.outcome.result.err.class, "interrupted");
+  await close();
+});
+
+test("a call whose process died is said to have happened", async () => {
+  const { page, ends, close } = await inDoubt();
+  await button(page, "It happened").click();
+  await page.getByText("it happened by you").waitFor();
+  assert.ok((await ends()).event.outcome.result.ok);
+  await close();
+});
+
+test("a call whose process died is run again because a person says so", async () => {
+  const { own, page, wait, close } = await inDoubt();
+  await button(page, "It did not: run it again").click();
+  const starts = async () => (await own.events(wait.session)).filter(({ event }) => event.type === "call.started").length;
+  await own.until(async () => (await starts()) === 2, "the second attempt");
+  await own.post(`/sessions/${wait.session}/interrupt`, {});
+  await close();
+});
+
+/** Presses Tab until something has the focus, inside shadow trees too. */
+async function tabTo(page, text, most = 80) {
+  const focused = () => page.evaluate(() => {
+    let element = document.activeElement;
+    while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
+    const labelled = element?.labels?.[0]?.textContent ?? "";
+    return `${element?.getAttribute("aria-label") ?? ""} ${labelled} ${element?.tagName === "TEXTAREA" || element?.tagName === "INPUT" ? "" : element?.textContent ?? ""}`.trim();
+  });
+  for (let step = 0; step < most; step += 1) {
+    await page.keyboard.press("Tab");
+    if ((await focused()).startsWith(text)) return;
+  }
+  assert.fail(`${text} is not reached with Tab`);
+}
+
+test("keys alone decide in the inbox", async () => {
+  const own = await Server.start();
+  await own.tourAtApproval();
+  const page = await at("/inbox", { of: own });
+  await button(page, "Approve").waitFor();
+  await page.waitForTimeout(700);
+  await page.keyboard.press("?");
+  await page.getByRole("heading", { name: "Keys" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("n");
+  await page.keyboard.type("fine by me");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("a");
+  await page.getByText("Approved by you").waitFor();
+  await page.context().close();
+  await own.stop();
+});
+
+test("keys alone fill in a form, approve and take back", async () => {
+  const session = await server.tour();
+  const page = await at(`/sessions/${session}`);
+  await page.getByLabel("Who is it for?").waitFor();
+  await page.waitForTimeout(700);
+  await tabTo(page, "Who is it for?");
+  await page.keyboard.type("Ann");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Space");
+  await tabTo(page, "Send answer");
+  await page.keyboard.press("Enter");
+  await page.locator("haft-approval tr.added").waitFor();
+  await page.waitForTimeout(700);
+  await tabTo(page, "Approve");
+  await page.keyboard.press("Enter");
+  await page.getByText("That was the tour").waitFor();
+  await tabTo(page, "Undo", 160);
+  await page.keyboard.press("Enter");
+  await page.getByText("Taken back").waitFor();
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
+});
+
+test("keys alone edit an agent", async () => {
+  const page = await at("/agents/agents/agent_demo");
+  await page.getByRole("heading", { name: "Demo (scripted)" }).waitFor();
+  await tabTo(page, "Edit");
+  await page.keyboard.press("Enter");
+  await tabTo(page, "Description");
+  await page.keyboard.press("End");
+  await page.keyboard.type(" Edited with keys.");
+  await tabTo(page, "Review changes");
+  await page.keyboard.press("Enter");
+  await page.locator("form .diff").waitFor();
+  // The button that saves has the focus.
+  await page.keyboard.press("Enter");
+  await page.locator(".versions summary", { hasText: "changed description" }).waitFor();
+  await page.context().close();
+});

@@ -1,0 +1,178 @@
+/** What people look at and edit beside the sessions: agents and their like, rules, wakes, journals. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { button, consoleAt, shot } from "./desk.mjs";
+import { axeFindings, launch } from "./harness.mjs";
+import { Server } from "./server.mjs";
+
+let browser;
+let server;
+before(async () => {
+  browser = await launch();
+  server = await Server.start();
+});
+after(async () => {
+  await browser.close();
+  await server.stop();
+});
+
+const at = (place, options) => consoleAt(browser, server, place, options);
+
+async function made(path, body) {
+  const { status, body: thing } = await server.call("POST", `/v1/${path}`, body);
+  assert.equal(status, 200, JSON.stringify(thing));
+  return thing;
+}
+
+test("an agent is edited with a diff before it is saved, and its versions say what changed", async () => {
+  const agent = await made("agents", { name: "Writer", model: "scripted/demo", system: "You write.\nBe brief.\nUse plain words.", tools: [{ type: "agent_toolset_20260401" }] });
+  const page = await at(`/agents/agents/${agent.id}`, { width: 1360 });
+  await button(page, "Edit").click();
+  await page.getByLabel("Instructions").fill("You write.\nBe brief, and kind.\nUse plain words.");
+  await button(page, "Review changes").click();
+  const diff = page.locator("form .diff");
+  await diff.locator("tr.removed", { hasText: "Be brief." }).waitFor();
+  await diff.locator("tr.added", { hasText: "Be brief, and kind." }).waitFor();
+  assert.equal(await diff.locator("tr.added, tr.removed").count(), 2, "only what changed");
+  assert.equal((await server.call("GET", `/v1/agents/${agent.id}`)).body.version, 1, "nothing is saved by looking");
+  await shot(page, "agent-edit");
+  assert.deepEqual(await axeFindings(page), []);
+  await button(page, "Save as version 2").click();
+  await page.locator(".versions summary", { hasText: "changed system" }).click();
+  await page.locator(".versions tr.added", { hasText: "Be brief, and kind." }).waitFor();
+  await shot(page, "agent-versions");
+  const saved = (await server.call("GET", `/v1/agents/${agent.id}`)).body;
+  assert.deepEqual([saved.version, saved.system, saved.name], [2, "You write.\nBe brief, and kind.\nUse plain words.", "Writer"]);
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
+});
+
+test("whoever edits what someone else changed meanwhile is told, and nothing is lost", async () => {
+  const agent = await made("agents", { name: "Shared", model: "scripted/demo" });
+  const page = await at(`/agents/agents/${agent.id}`);
+  await button(page, "Edit").click();
+  await page.getByLabel("Description").fill("Mine");
+  await server.call("POST", `/v1/agents/${agent.id}`, { version: 1, description: "Theirs" });
+  await button(page, "Review changes").click();
+  await button(page, "Save as version 2").click();
+  await page.getByText("the agent is at version 2").waitFor();
+  assert.equal(await page.getByLabel("Description").inputValue(), "Mine");
+  assert.equal((await server.call("GET", `/v1/agents/${agent.id}`)).body.description, "Theirs");
+  await page.context().close();
+});
+
+test("what cannot be read or is refused says so beside the form", async () => {
+  const agent = await made("agents", { name: "Strict", model: "scripted/demo" });
+  const page = await at(`/agents/agents/${agent.id}`);
+  await button(page, "Edit").click();
+  await page.getByLabel("Tools and who is asked").fill("[{");
+  await button(page, "Review changes").click();
+  await page.getByText("Tools and who is asked: expected JSON").waitFor();
+  await page.getByLabel("Tools and who is asked").fill('[{"type": "custom"}]');
+  await button(page, "Review changes").click();
+  await button(page, "Save as version 2").click();
+  await page.getByRole("alert").filter({ hasText: "tools" }).waitFor();
+  assert.equal((await server.call("GET", `/v1/agents/${agent.id}`)).body.version, 1);
+  await page.context().close();
+});
+
+test("an environment is made and changed, and both versions are kept", async () => {
+  const page = await at("/agents/environments");
+  await page.getByRole("link", { name: "New environment" }).click();
+  await page.getByLabel("Name").fill("Quiet room");
+  await button(page, "Review changes").click();
+  await page.locator("tr.added", { hasText: "Quiet room" }).waitFor();
+  await button(page, "Make the environment").click();
+  await page.getByRole("heading", { name: "Quiet room" }).waitFor();
+  await button(page, "Edit").click();
+  await page.getByLabel("Description").fill("Off the network.");
+  await button(page, "Review changes").click();
+  await button(page, "Save").click();
+  await page.locator(".versions summary", { hasText: "changed description" }).waitFor();
+  assert.equal(await page.locator(".versions > li").count(), 2);
+  await page.context().close();
+});
+
+test("a memory is kept, edited with a diff, and what it was stays readable", async () => {
+  const store = await made("memory_stores", { name: "Team notes", description: "What the team agreed on." });
+  await made(`memory_stores/${store.id}/memories`, { path: "/style.md", content: "# Style\n\nWrite plainly.\nNo jokes.\n" });
+  const page = await at(`/agents/memory_stores/${store.id}`, { width: 1360 });
+  await page.locator("summary", { hasText: "/style.md" }).click();
+  await page.locator(".panel", { hasText: "What it holds" }).getByRole("button", { name: "Edit" }).click();
+  await page.getByLabel("Text").fill("# Style\n\nWrite plainly.\nJokes are fine.\n");
+  await button(page, "Review changes").click();
+  await page.locator("tr.added", { hasText: "Jokes are fine." }).waitFor();
+  await shot(page, "memory");
+  await page.locator("form").getByRole("button", { name: "Save" }).click();
+  await page.locator("summary", { hasText: "/style.md" }).click();
+  await page.locator("ol[aria-label=Versions] summary").first().click();
+  await page.locator("tr.removed", { hasText: "No jokes." }).waitFor();
+  assert.deepEqual(await axeFindings(page), []);
+  await page.context().close();
+});
+
+test("the rules of an agent say what is asked about and why, and follow its policy", async () => {
+  const page = await at("/permissions/rules/agent_demo", { width: 1360 });
+  const rule = page.locator("ul[aria-label=Rules] summary", { hasText: "edit" });
+  await rule.locator(".badge.warn").waitFor();
+  await rule.click();
+  await page.getByText("the agent's permission policy for this tool").first().waitFor();
+  await shot(page, "rules");
+  assert.deepEqual(await axeFindings(page), []);
+  await page.getByLabel("Agent", { exact: true }).selectOption("node");
+  await page.getByText("shell_exec").waitFor();
+  await page.getByText("declared to ask").first().waitFor();
+  await page.context().close();
+});
+
+test("a session says when it goes on by itself, and that can be taken back", async () => {
+  const session = await server.tour();
+  await server.waiting("elicitation");
+  await server.post(`/wakes/${session}`, { after_ms: 3_600_000, reason: "Look whether anyone answered" });
+  const page = await at(`/sessions/${session}`, { width: 1360 });
+  await page.getByText("Look whether anyone answered").waitFor();
+  await page.getByRole("list", { name: "Wakes" }).getByRole("button", { name: "Cancel" }).click();
+  await page.getByText("Look whether anyone answered").waitFor({ state: "detached" });
+  assert.deepEqual((await server.get(`/wakes?session=${session}`)).data, []);
+  await server.post(`/sessions/${session}/interrupt`, {});
+  await page.context().close();
+});
+
+test("a journal is shown entry by entry and said to be whole", async () => {
+  const session = await server.tour();
+  await server.waiting("elicitation");
+  const page = await at(`/audit/${session}`, { width: 1360 });
+  const head = (await server.events(session)).length;
+  await page.getByText(`Whole: ${head} entries`).waitFor();
+  await page.locator("summary", { hasText: "call.proposed" }).first().click();
+  await page.getByText('"contract": {').first().waitFor();
+  await shot(page, "audit");
+  assert.deepEqual(await axeFindings(page), []);
+  await server.post(`/sessions/${session}/interrupt`, {});
+  await page.context().close();
+});
+
+// S0-18: a bounded change runs by itself, and what it would do can be seen before.
+test("S0-18 a bounded change shows its diff when it is wanted, and runs without anyone being asked", async () => {
+  const page = await at("/tools/write", { width: 1360 });
+  await page.getByLabel("Path", { exact: true }).fill("/workspace/note.md");
+  await page.getByLabel("Content").fill("# A note\n\nWritten from a form.\n");
+  await button(page, "Preview").click();
+  await page.locator("[data-try=write] tr.added", { hasText: "Written from a form." }).waitFor();
+  await page.locator("[data-try=write] .diff").scrollIntoViewIfNeeded();
+  await shot(page, "preview");
+  assert.deepEqual(await axeFindings(page), []);
+  await button(page, "Run").click();
+  await page.locator("[data-try=write] .badge.good").waitFor();
+  const [listed] = (await server.get("/sessions?limit=1")).data;
+  const events = await server.events(listed.id);
+  assert.deepEqual(events.filter(({ event }) => event.type === "call.suspended"), [], "nobody was asked");
+  assert.equal(events.find(({ event }) => event.type === "call.proposed").event.contract.mode, "safe_write");
+  // A preview of what is there by now: the run made what was shown.
+  await page.getByLabel("Content").fill("# A note\n\nWritten twice.\n");
+  await button(page, "Preview").click();
+  await page.locator("[data-try=write] tr.removed", { hasText: "Written from a form." }).waitFor();
+  await page.context().close();
+});

@@ -1,0 +1,172 @@
+//! A server on a loopback address, and those who call it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use haft_core::session::Returned;
+use haft_core::tool::{Definition, Gate, Mutates, Reach, Schema, Undo, UndoSource};
+use haft_core::{Actor, ActorId, ActorKind, CallResult, Millis, Output};
+use haft_runtime::{Clock, FunctionTool, Haft, HaftBuilder, Tool};
+use haft_server::{Config, Keys, ModelSettings, Models, Scope, Server};
+use haft_store::{Store, Tenant};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A running server with tools that nobody outside is harmed by.
+pub(crate) struct House {
+    pub(crate) data: TempDir,
+    notes: Arc<AtomicU32>,
+    keys: Keys,
+    address: String,
+}
+
+fn declared(name: &str, mutates: Mutates) -> Definition {
+    let euro = json!({"type": "integer", "minimum": 1});
+    let schema = json!({"type": "object", "properties": {"euro": euro}});
+    let schema = Schema::from_value(&schema).unwrap();
+    let mut definition = Definition::new(name.parse().unwrap(), "Does it.", schema);
+    definition.facets.mutates = Some(mutates);
+    definition
+}
+
+fn tool(definition: Definition, then: impl Fn() + Send + Sync + 'static) -> impl Tool {
+    FunctionTool::new(definition, move |_, _| {
+        then();
+        async { Ok(Returned::from(CallResult::Ok(Output::of_value(json!(true))))) }
+    })
+}
+
+fn nothing() {}
+
+/// One tool of each sort that is treated differently.
+fn tools(notes: &Arc<AtomicU32>) -> HaftBuilder {
+    let refund = Definition { gate: Gate::Ask, ..declared("refund", Mutates::Irreversible) };
+    let mut weather = declared("get_weather", Mutates::None);
+    weather.facets.reach = Some(BTreeSet::from([Reach::ExternalService]));
+    let mut delete = declared("delete_note", Mutates::Irreversible);
+    let euro = UndoSource::Argument("/euro".parse().unwrap());
+    delete.undo = Some(Undo {
+        tool: "restore_note".parse().unwrap(),
+        arguments: BTreeMap::from([("euro".to_owned(), euro)]),
+        window: Millis::from_secs(600),
+    });
+    let restore = Definition { gate: Gate::Auto, ..declared("restore_note", Mutates::Bounded) };
+    let (deleted, restored) = (Arc::clone(notes), Arc::clone(notes));
+    Haft::builder()
+        .tool(tool(refund, nothing))
+        .tool(tool(declared("get_price", Mutates::None), nothing))
+        .tool(tool(declared("agent_bash", Mutates::Irreversible), nothing))
+        .tool(tool(weather, nothing))
+        .tool(tool(restore, move || _ = restored.fetch_add(1, Ordering::SeqCst)))
+        .tool(tool(delete, move || _ = deleted.fetch_sub(1, Ordering::SeqCst)))
+}
+
+impl House {
+    pub(crate) async fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(data.path()).unwrap();
+        let notes = Arc::new(AtomicU32::new(1));
+        let model = Models::new(ModelSettings::default());
+        let haft = tools(&notes).model(model).start(store.clone()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config { client_grace: None, ..Config::default() };
+        let server = Server::bind(haft, listener, config).await.unwrap();
+        let address = server.address().to_string();
+        drop(tokio::spawn(server.run(std::future::pending())));
+        Self { data, notes, keys: Keys::new(store, None), address }
+    }
+
+    /// Makes a key for someone of a tenant.
+    pub(crate) async fn visitor(&self, tenant: &str, who: &str, scopes: &[Scope]) -> Visitor {
+        let tenant = Tenant::new(tenant).unwrap();
+        let actor = Actor { kind: ActorKind::User, id: ActorId::new(who).unwrap() };
+        let key = self.keys.create(tenant, actor, scopes.to_vec(), Clock::System.now()).await;
+        let key = Some(key.unwrap().reveal().to_owned());
+        Visitor { address: self.address.clone(), key }
+    }
+
+    /// Returns how many notes there are: one, until it is deleted.
+    pub(crate) fn notes(&self) -> u32 {
+        self.notes.load(Ordering::SeqCst)
+    }
+
+    pub(crate) async fn admin(&self) -> Visitor {
+        self.visitor("default", "ann", &[Scope::Admin]).await
+    }
+
+    pub(crate) fn stranger(&self) -> Visitor {
+        Visitor { address: self.address.clone(), key: None }
+    }
+}
+
+/// Someone with a key, or without one.
+pub(crate) struct Visitor {
+    address: String,
+    key: Option<String>,
+}
+
+impl Visitor {
+    pub(crate) async fn raw(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut connection = TcpStream::connect(&self.address).await.unwrap();
+        let key = self.key.as_ref().map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
+        let (address, length) = (&self.address, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{key}\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or_default())
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.raw(method, path, &body).await
+    }
+
+    /// Asks for something that must be there.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.ask("GET", path, &Value::Null).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, body) = self.ask("POST", path, body).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// Asks for something that must be refused, and returns why.
+    pub(crate) async fn refused(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+        status: u16,
+    ) -> String {
+        let (found, body) = self.ask(method, path, body).await;
+        assert_eq!(found, status, "{method} {path}: {body}");
+        body["error"]["message"].as_str().unwrap().to_owned()
+    }
+
+    /// Opens a session of the demo's agent.
+    pub(crate) async fn session(&self) -> String {
+        let made = self.post("/haft/v1/sessions", &json!({"agent": "agent_demo"})).await;
+        made["session"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a call of a tool in a session of its own; returns both ids.
+    pub(crate) async fn call(&self, tool: &str) -> (String, String) {
+        let path = format!("/haft/v1/tools/{tool}/call");
+        let made = self.post(&path, &json!({"arguments": {"euro": 5}})).await;
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        (text("session"), text("call"))
+    }
+}

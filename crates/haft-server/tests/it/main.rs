@@ -1,0 +1,11 @@
+//! `/haft/v1/…` over real sockets and a real store.
+
+#![expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
+
+mod audit;
+mod house;
+mod rules;
+mod scopes;
+mod treatments;
+mod versions;
+mod wakes;
