@@ -64,6 +64,7 @@ static ASSETS: &[Asset] = assets! {
     "time.js": JAVASCRIPT,
     "views/agents.js": JAVASCRIPT,
     "views/audit.js": JAVASCRIPT,
+    "views/grants.js": JAVASCRIPT,
     "views/inbox.js": JAVASCRIPT,
     "views/login.js": JAVASCRIPT,
     "views/memories.js": JAVASCRIPT,

@@ -34,7 +34,7 @@ export class HaftApproval extends WaitingElement {
   constructor() {
     super();
     this.root.adoptedStyleSheets = [...this.root.adoptedStyleSheets, STYLE];
-    this.note = h("textarea", { class: "input", rows: 1, placeholder: "Optional; a reason for a no is told to the model", "aria-label": "Note" });
+    this.note = h("textarea", { class: "input", rows: 1, placeholder: "Optional; the model is told", "aria-label": "Note" });
     /** @type {SchemaForm | null} */
     this.editor = null;
     /** @type {"once" | "session" | "bounded"} */

@@ -7,7 +7,7 @@ import { escape } from "../schema.js";
 /** @typedef {import("../haft.js").Condition} Condition */
 
 /** @type {[string, number][]} */
-const TIMES = [["10 minutes", 600_000], ["1 hour", 3_600_000], ["8 hours", 28_800_000], ["the whole session", 0]];
+const TIMES = [["10 minutes", 600_000], ["1 hour", 3_600_000], ["8 hours", 28_800_000], ["as long as it stands", 0]];
 
 const USES_AT_FIRST = 5;
 
@@ -60,15 +60,15 @@ export class GrantForm {
     };
   }
 
-  /** What will be remembered, in words. */
-  sentence() {
+  /** What will be remembered, in words. @param {string} [where] */
+  sentence(where = "in this session") {
     const terms = this.terms();
     if (!terms) return this.trouble;
     const when = (terms.when ?? []).map(saidCondition);
     const times = terms.uses ? `, at most ${terms.uses} more ${terms.uses === 1 ? "time" : "times"}` : ", any number of times";
     const lasts = TIMES.find(([, ms]) => ms === (terms.lasts_ms ?? 0))?.[0] ?? "";
     const sum = terms.budget ? `, while ${terms.budget.field.slice(1)} adds up to at most ${terms.budget.left}` : "";
-    return `Also allows ${this.tool} in this session${when.length > 0 ? ` when ${when.join(" and ")}` : " with any arguments"}${times}${sum}, for ${lasts}.`;
+    return `Also allows ${this.tool} ${where}${when.length > 0 ? ` when ${when.join(" and ")}` : " with any arguments"}${times}${sum}, for ${lasts}.`;
   }
 }
 

@@ -1,10 +1,10 @@
 /** What may run, and why: rules, standing permissions, and the derivation of what was decided. */
 
 import { brief, fill, h, icon, pretty } from "../dom.js";
-import { GrantForm, saidCondition } from "../elements/grant-form.js";
 import { SessionModel } from "../session-model.js";
 import { exact, left, when } from "../time.js";
 import { who } from "../words.js";
+import { grantsPanel, proposal, saidBounds } from "./grants.js";
 import { TONES, findingsTable, rulesPanel } from "./rules.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -16,16 +16,18 @@ const STYLE = `
 `;
 
 /** The parts of the page, by their place in its address. @type {[string, string][]} */
-const PARTS = [["decisions", "Decisions"], ["rules", "Rules"]];
+const PARTS = [["decisions", "Decisions"], ["rules", "Rules"], ["grants", "Standing permissions"]];
 
 /** @param {App} app */
 export async function permissionsView(app) {
   app.style(STYLE);
-  const isRules = app.path[0] === "rules";
-  const parts = h("nav", { class: "segments", "aria-label": "Parts" }, PARTS.map(([path, name]) => h("a", { href: `#/permissions/${path}`, "aria-current": (path === "rules") === isRules ? "page" : false }, name)));
+  const part = app.path[0] === "rules" || app.path[0] === "grants" ? app.path[0] : "decisions";
+  const parts = h("nav", { class: "segments", "aria-label": "Parts" }, PARTS.map(([path, name]) => h("a", { href: `#/permissions/${path}`, "aria-current": path === part ? "page" : false }, name)));
   const body = h("div", { class: "stack" });
   fill(app.main, h("div", { class: "page" }, h("div", { class: "top" }, h("h1", {}, "Permissions"), parts), body));
-  await (isRules ? rulesPanel(app, body, app.path[1]) : decisionsPanel(app, body));
+  if (part === "rules") return rulesPanel(app, body, app.path[1]);
+  if (part === "grants") return grantsPanel(app, body);
+  return decisionsPanel(app, body);
 }
 
 /** What was decided in one session, and what stands in it. @param {App} app @param {HTMLElement} body */
@@ -70,7 +72,7 @@ function grantTable(app, session, model) {
     grants.length === 0 ? h("p", { class: "pad hint" }, "None in this session.") : h("div", { class: "scroll-x" }, h("table", { class: "data" },
       h("thead", {}, h("tr", {}, ["Tool", "When", "Given", "Ends", ""].map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, grants.map((grant) => h("tr", {}, h("td", { class: "mono" }, model.called(grant.tool)),
-        h("td", {}, [...(grant.when ?? []).map(saidCondition), grant.uses_left ? `${grant.uses_left} times` : null, grant.budget ? `sum of ${grant.budget.field.slice(1)} up to ${grant.budget.left}` : null].filter(Boolean).join(", ") || "any arguments"),
+        h("td", {}, saidBounds(grant)),
         h("td", {}, `${who(grant.by)}, ${when(grant.at, Date.now())}`), h("td", {}, grant.expires_at ? `in ${left(grant.expires_at - Date.now())}` : "with the session"),
         h("td", {}, h("button", { type: "button", class: "button small", onclick: () => void revoke(grant).catch(app.failed) }, "Revoke"))))))));
 }
@@ -79,53 +81,20 @@ function grantTable(app, session, model) {
 function decisions(app, session, model) {
   const calls = [...model.calls.values()].filter((call) => call.derivation || call.rejection).reverse().slice(0, 200);
   return h("div", { class: "panel" }, h("div", { class: "title" }, h("h2", {}, "Decisions"), h("span", { class: "aside" }, "newest first")),
-    calls.length === 0 ? h("p", { class: "pad hint" }, "Nothing was decided yet.") : h("ul", { class: "rows" }, calls.map((call) => decision(app, session, call))));
+    calls.length === 0 ? h("p", { class: "pad hint" }, "Nothing was decided yet.") : h("ul", { class: "rows" }, calls.map((call) => decision(app, session, model.config?.agent?.id, call))));
 }
 
-/** @param {App} app @param {string} session @param {Call} call */
-function decision(app, session, call) {
+/** @param {App} app @param {string} session @param {string | undefined} agent @param {Call} call */
+function decision(app, session, agent, call) {
   const verdict = call.derivation?.decision ?? "deny";
   const slot = h("div");
+  const saved = (/** @type {string} */ text) => {
+    void permissionsView(app).then(() => app.main.querySelector(".top")?.after(h("p", { class: "whole", role: "status" }, icon("check"), text)));
+  };
   const canGrant = call.contract && call.contract.gate !== "ask_always" && call.executor === "server";
-  const propose = canGrant ? h("button", { type: "button", class: "button small", onclick: () => fill(slot, proposal(app, session, call)) }, icon("plus"), "Propose a standing permission") : null;
+  const propose = canGrant ? h("button", { type: "button", class: "button small", onclick: () => fill(slot, proposal(app, session, agent, call, saved)) }, icon("plus"), "Propose a standing permission") : null;
   return h("li", {}, h("details", {}, h("summary", { class: "line" }, h("span", { class: `badge ${TONES[verdict]}` }, verdict), h("code", {}, call.called),
     h("span", { class: "grow aside" }, brief(call.arguments, 100)), h("span", { class: "aside", title: exact(call.proposedAt) }, when(call.proposedAt, Date.now()))),
     h("div", { class: "pad" }, findingsTable(call.derivation?.findings ?? []),
       call.rejection ? h("p", {}, call.rejection.message) : null, h("pre", { class: "block", tabindex: "0" }, pretty(call.arguments)), h("div", {}, propose), slot)));
-}
-
-/** @param {App} app @param {string} session @param {Call} call */
-function proposal(app, session, call) {
-  const would = h("div", { role: "status" });
-  const sentence = h("p", { class: "hint" });
-  let asked = 0;
-  const changed = () => {
-    sentence.textContent = form.sentence();
-    clearTimeout(asked);
-    asked = window.setTimeout(() => void preview(), 250);
-  };
-  const preview = async () => {
-    const terms = form.terms();
-    if (!terms) return fill(would);
-    const { data } = await app.haft.post(`/sessions/${session}/grants/preview`, { tool: call.tool, ...terms });
-    fill(would, wouldHave(data));
-  };
-  const form = new GrantForm(call, changed);
-  const save = async () => {
-    const terms = form.terms();
-    if (!terms) return;
-    await app.haft.post(`/sessions/${session}/grants`, { tool: call.tool, ...terms });
-    await permissionsView(app);
-  };
-  changed();
-  return h("div", { class: "pad" }, form.element, sentence, would, h("div", {}, h("button", { type: "button", class: "button primary", onclick: () => void save().catch(app.failed) }, "Save")));
-}
-
-/** @param {any[]} calls */
-function wouldHave(calls) {
-  const covered = calls.filter((call) => call.covered);
-  const waiting = covered.filter((call) => call.waiting).length;
-  return h("div", {}, h("p", {}, h("strong", {}, `${covered.length} of ${calls.length}`), ` recorded calls of this tool would have been let through${waiting > 0 ? `; ${waiting} of them waits now and would go on at once` : ""}.`),
-    h("ul", { class: "rows" }, calls.slice(0, 20).map((call) => h("li", {}, h("div", { class: "line" }, h("span", { class: `badge ${call.covered ? "good" : ""}` }, call.covered ? "covered" : "asks"),
-      h("span", { class: "grow mono" }, brief(call.arguments, 90)), h("span", { class: "aside" }, call.why ?? ""))))));
 }

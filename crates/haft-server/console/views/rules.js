@@ -44,6 +44,6 @@ function row(rule) {
 
 /** @param {import("../haft.js").Finding[]} findings */
 export function findingsTable(findings) {
-  return h("table", { class: "data" }, h("thead", { class: "visually-hidden" }, h("tr", {}, ["Says", "Source", "Reason"].map((title) => h("th", { scope: "col" }, title)))),
+  return h("table", { class: "data findings" }, h("thead", { class: "visually-hidden" }, h("tr", {}, ["Says", "Source", "Reason"].map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, findings.map((finding) => h("tr", {}, h("td", {}, h("span", { class: `badge ${TONES[finding.verdict]}` }, finding.verdict)), h("td", {}, sourceName(finding.source)), h("td", {}, finding.reason)))));
 }

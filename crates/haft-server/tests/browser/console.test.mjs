@@ -290,7 +290,7 @@ test("what people, models and tools write is never taken for markup", async () =
 });
 
 /** Every view by its address and its name. */
-const views = (session) => [["/inbox", "inbox"], ["/sessions", "list"], [`/sessions/${session}`, "session"], [`/permissions/${session}`, "permissions"], ["/permissions/rules", "rules"],
+const views = (session) => [["/inbox", "inbox"], ["/sessions", "list"], [`/sessions/${session}`, "session"], [`/permissions/${session}`, "permissions"], ["/permissions/rules", "rules"], ["/permissions/grants", "grants"],
   ["/tools", "tools"], ["/agents", "agents"], ["/agents/agents/new", "new agent"], ["/agents/environments", "environments"], ["/agents/memory_stores", "memory"],
   ["/agents/skills", "skills"], ["/agents/vaults", "vaults"], ["/agents/files", "files"], [`/audit/${session}`, "audit"]];
 

@@ -311,6 +311,35 @@ test("S0-8 S0-11 S0-12 S0-13 S0-14 S0-37 S4-18 a call's status follows from its 
   await shown.context().close();
 });
 
+// S0-19: what cannot be taken back by itself runs, with a way back beside it.
+test("S0-19 an irreversible call that ran by itself offers its undo", async () => {
+  const shown = await page();
+  const contract = { mode: "destructive", mutates: "irreversible", reversal: "undo", gate: "unset" };
+  const derivation = { decision: "allow", findings: [{ source: "classifier", verdict: "allow", reason: "irreversible, but an undo is registered" }] };
+  const now = Date.now();
+  const entries = log([proposed("call_9", "delete_note", { arguments: { note: "n1" }, contract, derivation }),
+    { type: "call.started", call: "call_9", attempt: 1, cause: "first" },
+    finished("call_9", "delete_note", { ok: { value: { deleted: "n1" } } }, { started_at: now - 40, finished_at: now })]);
+  await shown.evaluate(([given, tools]) => {
+    const model = window.timeline(given, tools);
+    const element = document.querySelector("haft-timeline");
+    element.client = { clockSkew: 0, get: async () => ({ state: "none" }), undo: async (session, call) => {
+      window.told.push(call);
+      return { state: "done", session, call: "call_10" };
+    } };
+    element.model = model;
+  }, [entries, [["delete_note", { undo: { tool: "restore_note", window_ms: 600_000 } }]]]);
+  const timeline = shown.locator("haft-timeline");
+  await timeline.locator("summary", { hasText: "delete_note" }).click();
+  await timeline.getByText("Irreversible", { exact: true }).waitFor();
+  await timeline.getByText("irreversible, but an undo is registered").waitFor({ state: "attached" });
+  assert.equal(await timeline.locator("haft-approval").count(), 0, "nobody was asked");
+  await timeline.getByRole("button", { name: "Undo" }).click();
+  await timeline.getByText("Taken back").waitFor();
+  assert.deepEqual(await shown.evaluate(() => window.told), ["call_9"]);
+  await shown.context().close();
+});
+
 // S0-28, D21: one table and its vectors, read by both.
 test("S0-28 D21 the page classifies names as the server does", async () => {
   const table = JSON.parse(await readFile(new URL("../../../haft-core/data/tool-modes.json", import.meta.url), "utf8"));

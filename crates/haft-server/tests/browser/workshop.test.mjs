@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { button, consoleAt, shot } from "./desk.mjs";
+import { button, consoleAt, decisions, shot } from "./desk.mjs";
 import { axeFindings, launch } from "./harness.mjs";
 import { Server } from "./server.mjs";
 
@@ -174,5 +174,26 @@ test("S0-18 a bounded change shows its diff when it is wanted, and runs without 
   await page.getByLabel("Content").fill("# A note\n\nWritten twice.\n");
   await button(page, "Preview").click();
   await page.locator("[data-try=write] tr.removed", { hasText: "Written from a form." }).waitFor();
+  await page.context().close();
+});
+
+test("a permission for everyone is tried on what happened, settles what waits, and is taken back", async () => {
+  const sessions = await Promise.all([server.tourAtApproval(), server.tourAtApproval()]);
+  const page = await at(`/permissions/${sessions[0]}`, { width: 1360 });
+  await page.locator("summary", { hasText: "edit" }).click();
+  await button(page, "Propose a standing permission").click();
+  await page.getByLabel("For whom").selectOption("tenant");
+  await page.getByText("2 of them wait now and would go on at once").waitFor();
+  await shot(page, "grant-proposed");
+  await button(page, "Save").click();
+  await page.getByText("Given; 2 waiting calls go on because of it.").waitFor();
+  for (const session of sessions) await server.until(async () => (await decisions(server, session)).includes("granted"), "the grant to settle it");
+  await page.getByRole("link", { name: "Standing permissions" }).click();
+  await page.getByText("everyone here").waitFor();
+  await shot(page, "grants");
+  assert.deepEqual(await axeFindings(page), []);
+  await button(page, "Revoke").click();
+  await page.getByText("No standing permission").waitFor();
+  assert.deepEqual((await server.get("/grants")).data, []);
   await page.context().close();
 });
