@@ -1,29 +1,17 @@
 /** The console in a real Chromium against a real `haft serve`. */
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { button, consoleAt, decisions as decided, shot } from "./desk.mjs";
+import { at, browser, button, decisions, opensDesk, server, shot } from "./desk.mjs";
 import { MARKUP } from "./fixtures.mjs";
-import { axeFindings, launch, open, serveStatic } from "./harness.mjs";
+import { axeFindings, open, serveStatic } from "./harness.mjs";
 import { KEY, Server } from "./server.mjs";
 
-let browser;
-let server;
-before(async () => {
-  browser = await launch();
-  server = await Server.start();
-});
-after(async () => {
-  await browser.close();
-  await server.stop();
-});
+opensDesk();
 
 /** The views that the docs show, and how. */
 const PICTURED = ["inbox-light", "inbox-dark", "session-narrow"];
-
-const at = (place, { of = server, ...options } = {}) => consoleAt(browser, of, place, options);
-const decisions = (session, of = server) => decided(of, session);
 
 // S4-18, S4-32: what runs and what waits, each shown by who runs it.
 test("a fresh install leads from the printed address through a question, a diff, an approval and an undo", async () => {

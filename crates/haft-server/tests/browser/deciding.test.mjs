@@ -1,24 +1,13 @@
 /** Deciding in every way: with keys alone, in doubt, from tabs that run tools themselves. */
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { button, consoleAt, decisions, shot } from "./desk.mjs";
-import { axeFindings, launch } from "./harness.mjs";
+import { at, button, decisions, opensDesk, server, shot } from "./desk.mjs";
+import { axeFindings } from "./harness.mjs";
 import { Server } from "./server.mjs";
 
-let browser;
-let server;
-before(async () => {
-  browser = await launch();
-  server = await Server.start();
-});
-after(async () => {
-  await browser.close();
-  await server.stop();
-});
-
-const at = (place, { of = server, ...options } = {}) => consoleAt(browser, of, place, options);
+opensDesk();
 
 /** What became of the tour's call that runs in a browser. */
 const language = (session) => server.until(async () => (await server.events(session)).find(({ event }) => event.type === "call.finished" && event.outcome.tool === "get_browser_language"), "the browser's call");
@@ -72,7 +61,7 @@ test("S4-29 a client's call fails soon when no tab is there, and the session goe
   await answered(session);
   const gone = await language(session);
   assert.equal(gone.event.outcome.result.err.class, "upstream");
-  assert.ok((await decisions(server, session)).includes("client_gone"));
+  assert.ok((await decisions(session)).includes("client_gone"));
   await server.until(async () => (await server.get(`/pending?session=${session}`)).data.some(({ kind }) => kind === "approval"), "the next wait");
 });
 

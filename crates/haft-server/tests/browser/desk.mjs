@@ -1,12 +1,29 @@
-/** What the tests of the console share: a place in it, its buttons, pictures for the docs. */
+/** What the tests of the console share: a browser and a server, a place in the console, pictures for the docs. */
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { after, before } from "node:test";
 
-import { open } from "./harness.mjs";
-import { KEY } from "./server.mjs";
+import { launch, open } from "./harness.mjs";
+import { KEY, Server } from "./server.mjs";
 
 const SHOTS = path.join(import.meta.dirname, "../../../../docs/console");
+
+/** The browser and the server of a test file, from when its tests run. */
+export let browser;
+export let server;
+
+/** Has a browser and a server there for all tests of a file. */
+export function opensDesk() {
+  before(async () => {
+    browser = await launch();
+    server = await Server.start();
+  });
+  after(async () => {
+    await browser.close();
+    await server.stop();
+  });
+}
 
 /** Pictures for the docs, when they are asked for. */
 export async function shot(page, name) {
@@ -26,11 +43,11 @@ export async function measured(name, text) {
   await writeFile(page, docs.replace(between, (_, start, end) => `${start}${text}\n${end}`));
 }
 
-/** The console of a server, signed in, at a place. */
-export async function consoleAt(browser, server, place, options = {}) {
-  const page = await open(browser, server.base, { deviceScaleFactor: 1, ...options });
+/** The console, signed in, at a place. */
+export async function at(place, { of = server, ...options } = {}) {
+  const page = await open(browser, of.base, { deviceScaleFactor: 1, ...options });
   await page.evaluate((key) => sessionStorage.setItem("haft.key", key), KEY);
-  await page.goto(`${server.base}/#${place}`);
+  await page.goto(`${of.base}/#${place}`);
   await page.reload();
   return page;
 }
@@ -38,7 +55,7 @@ export async function consoleAt(browser, server, place, options = {}) {
 export const button = (page, name) => page.getByRole("button", { name, exact: true });
 
 /** How the waits of a session ended, in order. */
-export async function decisions(server, session) {
-  const events = await server.events(session);
+export async function decisions(session, of = server) {
+  const events = await of.events(session);
   return events.filter(({ event }) => event.type === "call.resolved").map(({ event }) => event.decision.type);
 }

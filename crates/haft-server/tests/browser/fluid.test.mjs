@@ -1,26 +1,13 @@
 /** How the console feels: its first paint, and a session of 5,000 events. */
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { consoleAt, measured } from "./desk.mjs";
-import { launch } from "./harness.mjs";
-import { Server } from "./server.mjs";
+import { at, measured, opensDesk, server } from "./desk.mjs";
 
 const EVENTS = 5_000;
 
-let browser;
-let server;
-before(async () => {
-  browser = await launch();
-  server = await Server.start();
-});
-after(async () => {
-  await browser.close();
-  await server.stop();
-});
-
-const at = (place) => consoleAt(browser, server, place, { width: 1360 });
+opensDesk();
 
 /** A session with at least so many events, of an agent whose model cannot be reached. */
 async function sessionOf(events) {
@@ -36,7 +23,7 @@ async function sessionOf(events) {
 /** Opens a session, scrolls through it by whole screens, and says how that went. */
 async function scrolled(session) {
   const { head } = await server.get(`/sessions/${session}`);
-  const page = await at(`/sessions/${session}`);
+  const page = await at(`/sessions/${session}`, { width: 1360 });
   await server.until(() => page.evaluate((seq) => document.querySelector("haft-timeline")?.model?.seq >= seq, head), "all events");
   const timing = await page.evaluate(async () => {
     const paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Number.NaN;

@@ -1,24 +1,12 @@
 /** What people look at and edit beside the sessions: agents and their like, rules, wakes, journals. */
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { button, consoleAt, decisions, shot } from "./desk.mjs";
-import { axeFindings, launch } from "./harness.mjs";
-import { Server } from "./server.mjs";
+import { at, button, decisions, opensDesk, server, shot } from "./desk.mjs";
+import { axeFindings } from "./harness.mjs";
 
-let browser;
-let server;
-before(async () => {
-  browser = await launch();
-  server = await Server.start();
-});
-after(async () => {
-  await browser.close();
-  await server.stop();
-});
-
-const at = (place, options) => consoleAt(browser, server, place, options);
+opensDesk();
 
 async function made(path, body) {
   const { status, body: thing } = await server.call("POST", `/v1/${path}`, body);
@@ -187,7 +175,7 @@ test("a permission for everyone is tried on what happened, settles what waits, a
   await shot(page, "grant-proposed");
   await button(page, "Save").click();
   await page.getByText("Given; 2 waiting calls go on because of it.").waitFor();
-  for (const session of sessions) await server.until(async () => (await decisions(server, session)).includes("granted"), "the grant to settle it");
+  for (const session of sessions) await server.until(async () => (await decisions(session)).includes("granted"), "the grant to settle it");
   await page.getByRole("link", { name: "Standing permissions" }).click();
   await page.getByText("everyone here").waitFor();
   await shot(page, "grants");
