@@ -69,7 +69,8 @@ class Inbox {
     for (const key of [...this.chosen]) if (isGone(key)) this.chosen.delete(key);
     // Someone else's decision was seen once something else comes; one's own is read for a moment.
     if (this.card?.stage === "over" && !this.card.decision?.mine && this.entries.length > 0) this.card = null;
-    if (!this.card && (this.selected === null || isGone(this.selected))) {
+    // What an address names is not forgotten before anything was heard of what waits.
+    if (this.entries.length > 0 && !this.card && (this.selected === null || isGone(this.selected))) {
       const next = this.entries[Math.min(Math.max(before, 0), this.entries.length - 1)];
       this.selected = next ? keyOf(next) : null;
     }
