@@ -104,18 +104,18 @@ static STEPS: &[Step] = &[
         advice: "install strace by hand, or leave it out with `cargo xtask test fast`",
     },
     Step {
-        name: "tests",
-        needs: Needs::Toolchain,
-        applies: Applies::Always,
-        run: Run::Nextest { otherwise: &["test", "--workspace", "--lib", "--bins", "--tests"] },
-        advice: "run one test alone with `cargo test -p CRATE TEST_NAME`",
-    },
-    Step {
         name: "python",
         needs: Needs::System,
         applies: Applies::Always,
         run: Run::Install(Program::PythonVenv),
         advice: "install python3-venv by hand, or leave it out with `cargo xtask test fast`",
+    },
+    Step {
+        name: "tests",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Nextest { otherwise: &["test", "--workspace", "--lib", "--bins", "--tests"] },
+        advice: "run one test alone with `cargo test -p CRATE TEST_NAME`",
     },
     Step {
         name: "npm",

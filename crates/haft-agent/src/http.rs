@@ -1,9 +1,10 @@
-//! One HTTP request whose answer is a stream.
+//! One HTTP request whose answer is a stream: to models, and to whoever else is told something.
 //!
 //! Directly on hyper's connection: one connection for each request, no pool, no redirects (a key
 //! is sent to the configured host and nowhere else), no proxy from the environment, and a time
 //! limit of its own for each stage.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -47,18 +48,39 @@ impl Default for Timeouts {
 
 /// Why there is no answer, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum HttpError {
+pub enum HttpError {
+    /// There is no connection.
     #[error("cannot connect to {host}: {message}")]
-    Connect { host: String, message: String },
+    Connect {
+        /// To whom.
+        host: String,
+        /// Why.
+        message: String,
+    },
+    /// The host is at an address that requests may not go to.
+    #[error("`{host}` is at {address}, which is not an address of the public internet")]
+    NotPublic {
+        /// The host.
+        host: String,
+        /// Where it is.
+        address: IpAddr,
+    },
+    /// It takes too long.
     #[error("no {stage} within {} ms", limit.as_millis())]
-    Timeout { stage: &'static str, limit: Duration },
+    Timeout {
+        /// What does.
+        stage: &'static str,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The connection did not last.
     #[error("the connection broke: {0}")]
     Broken(String),
 }
 
 /// Where requests go.
 #[derive(Debug, Clone)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     scheme: Scheme,
     host: String,
     port: u16,
@@ -67,15 +89,28 @@ pub(crate) struct Endpoint {
     path: String,
 }
 
+/// Whether a connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scheme {
+pub enum Scheme {
+    /// As it is.
     Http,
+    /// Over TLS.
     Https,
+}
+
+/// How far requests may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// To whatever the host's name leads to.
+    Anywhere,
+    /// Only to addresses of the public internet: someone else chose the host, and it could lead
+    /// to what only this machine or its network reaches.
+    Public,
 }
 
 /// Why a base URL cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected a base URL as `https://HOST[:PORT][/PATH]` or with `http://`, found {found:?}")]
+#[error("expected a URL as `https://HOST[:PORT][/PATH]` or with `http://`, found {found:?}")]
 pub struct BaseUrlError {
     found: String,
 }
@@ -83,14 +118,29 @@ pub struct BaseUrlError {
 impl Endpoint {
     pub(crate) fn new(base_url: &str, path: &str) -> Result<Self, BaseUrlError> {
         let error = || BaseUrlError { found: without_userinfo(base_url) };
-        let uri: Uri = base_url.parse().map_err(|_| error())?;
+        let mut endpoint = Self::exactly(base_url)?;
+        if endpoint.path.contains('?') {
+            return Err(error());
+        }
+        endpoint.path = format!("{}{path}", endpoint.path.trim_end_matches('/'));
+        Ok(endpoint)
+    }
+
+    /// Takes a URL as it is, its query included.
+    ///
+    /// # Errors
+    ///
+    /// When it is none of HTTP, or holds a name and a password.
+    pub fn exactly(url: &str) -> Result<Self, BaseUrlError> {
+        let error = || BaseUrlError { found: without_userinfo(url) };
+        let uri: Uri = url.parse().map_err(|_| error())?;
         let scheme = match uri.scheme_str() {
             Some("http") => Scheme::Http,
             Some("https") => Scheme::Https,
             Some(_) | None => return Err(error()),
         };
         let authority = uri.authority().ok_or_else(error)?;
-        if authority.as_str().contains('@') || uri.query().is_some() {
+        if authority.as_str().contains('@') {
             return Err(error());
         }
         let host = authority.host().trim_matches(['[', ']']).to_owned();
@@ -99,8 +149,18 @@ impl Endpoint {
             Scheme::Https => 443,
         });
         let authority = HeaderValue::from_str(authority.as_str()).map_err(|_| error())?;
-        let path = format!("{}{path}", uri.path().trim_end_matches('/'));
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Self { scheme, host, port, authority, path })
+    }
+
+    /// Returns how it is reached.
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Returns the host, if it is an address and not a name.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
     }
 }
 
@@ -113,10 +173,26 @@ fn without_userinfo(url: &str) -> String {
 
 /// Sends requests to one place.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub struct Client {
     endpoint: Endpoint,
     timeouts: Timeouts,
-    tls: Option<Arc<rustls::ClientConfig>>,
+    reach: Reach,
+    tls: Option<Trust>,
+}
+
+/// Whose certificates are trusted. Reading them takes a while, so that clients share one.
+#[derive(Debug, Clone)]
+pub struct Trust(Arc<rustls::ClientConfig>);
+
+impl Trust {
+    /// Trusts whom the system trusts.
+    ///
+    /// # Errors
+    ///
+    /// When it trusts nobody.
+    pub fn of_the_system() -> Result<Self, NoRootsError> {
+        Ok(Self(Arc::new(tls_config(&[])?)))
+    }
 }
 
 /// Why TLS cannot be used here.
@@ -134,13 +210,23 @@ impl Client {
     ) -> Result<Self, NoRootsError> {
         let tls = match endpoint.scheme {
             Scheme::Http => None,
-            Scheme::Https => Some(Arc::new(tls_config(more_roots)?)),
+            Scheme::Https => Some(Trust(Arc::new(tls_config(more_roots)?))),
         };
-        Ok(Self { endpoint, timeouts, tls })
+        Ok(Self { endpoint, timeouts, reach: Reach::Anywhere, tls })
     }
 
-    /// Posts a body, and returns the head of the answer once it is there.
-    pub(crate) async fn post(
+    /// Sends requests to where someone else says.
+    pub fn reaching(reach: Reach, endpoint: Endpoint, timeouts: Timeouts, trust: &Trust) -> Self {
+        let tls = (endpoint.scheme == Scheme::Https).then(|| trust.clone());
+        Self { endpoint, timeouts, reach, tls }
+    }
+
+    /// Posts a body, of JSON unless a header says otherwise, and returns the head of the answer once it is there.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer in time.
+    pub async fn post(
         &self,
         headers: &[(HeaderName, HeaderValue)],
         body: Vec<u8>,
@@ -172,8 +258,10 @@ impl Client {
         let mut request = Request::builder()
             .method(Method::POST)
             .uri(self.endpoint.path.as_str())
-            .header(HOST, &self.endpoint.authority)
-            .header(CONTENT_TYPE, "application/json");
+            .header(HOST, &self.endpoint.authority);
+        if !headers.iter().any(|(name, _)| name == CONTENT_TYPE) {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -184,15 +272,65 @@ impl Client {
     async fn connect(&self) -> Result<Connection, HttpError> {
         let Endpoint { host, port, .. } = &self.endpoint;
         let failed = |message: String| HttpError::Connect { host: host.clone(), message };
-        let stream = TcpStream::connect((host.as_str(), *port)).await;
+        let addresses = lookup_host((host.as_str(), *port)).await;
+        let addresses: Vec<SocketAddr> =
+            addresses.map_err(|error| failed(error.to_string()))?.collect();
+        if self.reach == Reach::Public
+            && let Some(inside) = addresses.iter().find(|address| !is_public(address.ip()))
+        {
+            return Err(HttpError::NotPublic { host: host.clone(), address: inside.ip() });
+        }
+        let stream = TcpStream::connect(&addresses[..]).await;
         let stream = stream.map_err(|error| failed(error.to_string()))?;
         // Requests are small and answers are waited for: nothing is gained by collecting bytes.
         stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let Some(tls) = &self.tls else { return Connection::over(stream).await };
         let name = ServerName::try_from(host.clone()).map_err(|error| failed(error.to_string()))?;
-        let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
+        let stream = TlsConnector::from(Arc::clone(&tls.0)).connect(name, stream).await;
         Connection::over(stream.map_err(|error| failed(error.to_string()))?).await
     }
+}
+
+/// Whether an address is one of the public internet: not of this machine, a private network, a
+/// link, a group, a test, nor one that carries such an address inside.
+pub fn is_public(address: IpAddr) -> bool {
+    let v6 = match address {
+        IpAddr::V4(v4) => return is_public_v4(v4),
+        IpAddr::V6(v6) => v6,
+    };
+    if let Some(inside) = v6.to_ipv4_mapped() {
+        return is_public_v4(inside);
+    }
+    let s = v6.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    match s[0] {
+        0x0064 if s[1] == 0xff9b => is_public_v4(v4(s[6], s[7])),
+        0x2002 => is_public_v4(v4(s[1], s[2])),
+        // Teredo, benchmarks, documentation and the like.
+        0x2001 if s[1] < 0x0200 || s[1] == 0x0db8 => false,
+        0x3fff => false,
+        // All that is given out for the internet.
+        0x2000..=0x3fff => true,
+        _ => false,
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_inside = matches!(
+        (a, b, c),
+        (0 | 10 | 127 | 224..=255, _, _)
+            | (100, 64..=127, _)
+            | (169, 254, _)
+            | (172, 16..=31, _)
+            | (192, 0, 0 | 2)
+            | (192, 88, 99)
+            | (192, 168, _)
+            | (198, 18..=19, _)
+            | (198, 51, 100)
+            | (203, 0, 113)
+    );
+    !is_inside
 }
 
 fn tls_config(more_roots: &[Vec<u8>]) -> Result<rustls::ClientConfig, NoRootsError> {
@@ -242,8 +380,9 @@ impl Connection {
 
 /// The head of an answer, and its body piece by piece.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
+pub struct Answer {
+    /// How it went.
+    pub status: StatusCode,
     pub(crate) headers: HeaderMap,
     body: Incoming,
     idle: Duration,
@@ -266,7 +405,7 @@ impl Answer {
     }
 
     /// Reads the start of the body, for a message; what breaks off is cut short.
-    pub(crate) async fn start_of_body(mut self, bytes_max: usize) -> Vec<u8> {
+    pub async fn start_of_body(mut self, bytes_max: usize) -> Vec<u8> {
         let mut read = Vec::new();
         while let Ok(Some(bytes)) = self.next().await {
             read.extend_from_slice(&bytes);
@@ -295,6 +434,42 @@ mod tests {
         let endpoint = Endpoint::new("https://[::1]", "/v1/messages").unwrap();
         assert_eq!((endpoint.host.as_str(), endpoint.port), ("::1", 443));
         assert_eq!((endpoint.path.as_str(), endpoint.scheme), ("/v1/messages", Scheme::Https));
+    }
+
+    #[test]
+    fn only_addresses_of_the_internet_are_public() {
+        let inside = [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "100.64.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "198.18.0.1",
+            "192.0.2.1",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "fd00::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "2001:db8::1",
+            "2001::1",
+            "::127.0.0.1",
+        ];
+        for address in inside {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in ["1.1.1.1", "93.184.215.14", "2606:4700::1111", "::ffff:1.1.1.1"] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@
 
 mod agents;
 mod directive;
-mod http;
+pub mod http;
 mod memory;
 mod model;
 mod name;

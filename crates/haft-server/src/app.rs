@@ -12,9 +12,11 @@ use crate::error::Error;
 use crate::feed::Feeds;
 use crate::invitation::Invitation;
 use crate::keys::Keys;
+use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::presence::Presence;
 use crate::server::Config;
+use crate::webhooks::WebhookSettings;
 
 /// The state of the server; a clone shares it.
 #[derive(Clone)]
@@ -31,6 +33,8 @@ struct Inner {
     origins: Vec<String>,
     invitation: Invitation,
     presence: Presence,
+    webhooks: WebhookSettings,
+    metrics: Metrics,
     shutdown: CancellationToken,
 }
 
@@ -56,6 +60,8 @@ impl App {
             origins: config.origins.clone(),
             invitation: Invitation::default(),
             presence: Presence::default(),
+            webhooks: config.webhooks,
+            metrics: Metrics::default(),
             shutdown: CancellationToken::new(),
         }))
     }
@@ -95,6 +101,14 @@ impl App {
 
     pub(crate) fn presence(&self) -> &Presence {
         &self.0.presence
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    pub(crate) fn webhooks(&self) -> WebhookSettings {
+        self.0.webhooks
     }
 
     /// How long a call waits for someone unless its tool says.

@@ -1,7 +1,9 @@
 //! What stands around every request: its id, the names it may come for, the shape of its errors.
 
+use std::time::Instant;
+
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_MAX_AGE, HOST, ORIGIN, VARY,
@@ -9,20 +11,29 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tracing::Instrument as _;
 
 use crate::app::{App, Hosts};
+use crate::connections;
 use crate::error::{Error, Kind};
 
 /// Gives a request its id, refuses what a browser was led to send, and writes errors out.
 pub(crate) async fn answered(State(app): State<App>, request: Request, next: Next) -> Response {
     let id = app.fresh_id("req").unwrap_or_else(|_| "req".to_owned());
     let guest = guest(app.origins(), request.headers());
+    let (started, method) = (Instant::now(), request.method().clone());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let request = connections::impatient(request);
     let mut response = match expected(app.hosts(), guest.as_ref(), &request) {
         // A browser asks before it sends a guest's request with a key.
         Ok(()) if guest.is_some() && request.method() == Method::OPTIONS => {
             StatusCode::NO_CONTENT.into_response()
         }
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            // What is logged meanwhile says for which request.
+            let span = tracing::info_span!("request", request_id = %id);
+            next.run(request).instrument(span).await
+        }
         Err(error) => error.into_response(),
     };
     if let Some(origin) = guest {
@@ -34,9 +45,14 @@ pub(crate) async fn answered(State(app): State<App>, request: Request, next: Nex
         parts.headers.extend(body.headers().clone());
         response = Response::from_parts(parts, body.into_body());
     }
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert("request-id", id);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("request-id", value);
     }
+    let (took, status) = (started.elapsed(), response.status().as_u16());
+    let route = route.as_ref().map(MatchedPath::as_str);
+    app.metrics().answered(&method, route, status, took);
+    let (route, ms) = (route.unwrap_or("(none)"), took.as_millis() as u64);
+    tracing::debug!(request_id = %id, %method, route, status, ms, "answered");
     response
 }
 

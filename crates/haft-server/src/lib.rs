@@ -12,6 +12,7 @@
 
 mod app;
 mod caller;
+mod connections;
 mod console;
 mod demo;
 mod error;
@@ -21,6 +22,7 @@ mod input;
 mod invitation;
 mod keys;
 mod memory;
+mod metrics;
 mod models;
 mod objects;
 mod plan;
@@ -28,9 +30,12 @@ mod presence;
 mod routes;
 mod server;
 mod session;
+pub mod telemetry;
 mod uploads;
+mod webhooks;
 
 pub use keys::{FreshKey, KeyError, Keys, Scope};
 pub use models::{ModelSettings, Models};
 pub use server::{Config, Server, StartError};
 pub use uploads::{MOUNTED_AT as UPLOADS_MOUNTED_AT, place as place_uploads};
+pub use webhooks::WebhookSettings;

@@ -6,17 +6,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use axum::Router;
-use axum::serve::ListenerExt as _;
 use haft_core::Millis;
 use haft_mcp::McpServer;
 use haft_runtime::{Clock, Haft};
 use tokio::net::TcpListener;
 
 use crate::app::{App, Hosts};
+use crate::connections;
 use crate::demo;
 use crate::keys::{FreshKey, KeyError, Keys};
 use crate::presence;
 use crate::routes;
+use crate::webhooks::{self, WebhookSettings};
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
@@ -38,6 +39,8 @@ pub struct Config {
     /// Sites whose pages may call, such as `https://app.example.org`; without any, only the
     /// server's own.
     pub origins: Vec<String>,
+    /// How webhooks are delivered.
+    pub webhooks: WebhookSettings,
 }
 
 impl Default for Config {
@@ -50,6 +53,7 @@ impl Default for Config {
             mcp: None,
             client_grace: Some(Millis::from_secs(5)),
             origins: Vec::new(),
+            webhooks: WebhookSettings::default(),
         }
     }
 }
@@ -151,20 +155,16 @@ impl Server {
     /// When the listener fails.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let router = self.router();
-        let listener = self.listener.tap_io(|connection| {
-            // Small frames go out at once.
-            if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps its delay");
-            }
-        });
         if let Some(grace) = self.client_grace {
             drop(tokio::spawn(presence::watch(self.app.clone(), grace)));
         }
+        drop(tokio::spawn(webhooks::deliver(self.app.clone())));
         let shutdown = self.app.shutdown().clone();
-        let stopped = async move {
+        let stopped = shutdown.clone();
+        drop(tokio::spawn(async move {
             stop.await;
             shutdown.cancel();
-        };
-        axum::serve(listener, router).with_graceful_shutdown(stopped).await
+        }));
+        connections::serve(self.listener, router, stopped).await
     }
 }

@@ -10,7 +10,7 @@ use haft_core::{Millis, SessionId, Timestamp};
 
 use crate::error::{Error, ErrorKind};
 use crate::name::{NodeId, Tenant};
-use crate::rows::Rows;
+use crate::rows::{Notice, Rows};
 use crate::work::Moment;
 
 /// Events to append to a session, decided upon what the log said up to `expected`.
@@ -208,6 +208,11 @@ impl Prepared {
             }
             Fence::Owner { .. } | Fence::Anyone => Ok(()),
         }
+    }
+
+    /// The place in the log of what a notice tells.
+    pub(crate) fn seq_of(&self, notice: &Notice) -> u64 {
+        self.expected.seq + 1 + notice.offset
     }
 
     /// Whether a wake is left for whoever looks after the session.

@@ -14,7 +14,9 @@ mod append;
 mod content;
 mod error;
 mod key;
+mod measure;
 mod name;
+mod notice;
 mod page;
 mod postgres;
 mod rows;
@@ -29,7 +31,12 @@ pub use content::{
     StoredArtifact, StoredVersion, VersionInfo, Which,
 };
 pub use error::{Error, ErrorKind};
+pub use measure::{Histogram, HistogramReading, Measures, Standing, Tally};
 pub use name::{NodeId, Tenant, TextError};
+pub use notice::{
+    Attempted, ClaimedDelivery, DeliveryClaim, DeliveryState, NextAttempt, NoticeKind,
+    StoredDelivery, Webhook,
+};
 pub use page::Page;
 pub use rows::{CallStage, SessionStatus};
 pub use session::{

@@ -9,6 +9,8 @@ use haft_core::{CallId, CallResult, ErrorClass, Outcome, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::notice::NoticeKind;
+
 /// What a session is doing, as far as a list shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionStatus {
@@ -94,6 +96,15 @@ pub(crate) struct Rows {
     pub(crate) agent: Option<String>,
     pub(crate) parent: Option<SessionId>,
     pub(crate) calls: Vec<CallChange>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// What an append tells to whoever wants to hear.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Notice {
+    /// Which event of the append.
+    pub(crate) offset: u64,
+    pub(crate) kind: NoticeKind,
 }
 
 /// What an append changes about one call.
@@ -128,6 +139,7 @@ impl Rows {
             rows.take(at, event);
         }
         rows.leave_out_what_changes_nothing();
+        rows.notices = notices(rows.status, events);
         rows
     }
 
@@ -277,6 +289,41 @@ const fn after_verification(finding: VerifyFinding) -> CallStage {
     match finding {
         VerifyFinding::Absent => CallStage::Ready,
         VerifyFinding::Applied | VerifyFinding::Unknown => CallStage::Running,
+    }
+}
+
+fn notices(status: Option<SessionStatus>, events: &[Event]) -> Vec<Notice> {
+    // A turn that is followed by another at once leaves nothing idle.
+    let is_last = |at: usize| !events[at + 1..].iter().any(is_turn_end);
+    let numbered = events.iter().enumerate();
+    let told = numbered.filter_map(|(at, event)| {
+        let kind = match event {
+            Event::TurnEnded { .. } => (status == Some(SessionStatus::Idle) && is_last(at))
+                .then_some(NoticeKind::SessionIdle),
+            event => told_of(event),
+        };
+        Some(Notice { offset: at as u64, kind: kind? })
+    });
+    told.collect()
+}
+
+const fn is_turn_end(event: &Event) -> bool {
+    matches!(event, Event::TurnEnded { .. })
+}
+
+const fn told_of(event: &Event) -> Option<NoticeKind> {
+    match event {
+        Event::CallSuspended { kind, .. } => match kind {
+            SuspensionKind::Approval => Some(NoticeKind::CallWaitingApproval),
+            SuspensionKind::Elicitation => Some(NoticeKind::CallWaitingElicitation),
+            SuspensionKind::ClientExec => Some(NoticeKind::CallWaitingClientExec),
+            SuspensionKind::Settlement => Some(NoticeKind::CallInDoubt),
+            SuspensionKind::Child => None,
+        },
+        Event::CallResolved { .. } => Some(NoticeKind::CallResolved),
+        Event::CallFinished { .. } => Some(NoticeKind::CallFinished),
+        Event::SessionEnded {} => Some(NoticeKind::SessionEnded),
+        _ => None,
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haft_core::journal::{Entry, Head};
+use haft_core::session::Event;
 use haft_core::{Actor, ArtifactId, CallId, Digest, Millis, SessionId, Timestamp};
 use tokio::sync::watch;
 
@@ -17,6 +18,7 @@ use crate::content::{
     StoredVersion, VersionInfo, Which,
 };
 use crate::error::Error;
+use crate::measure::{Measures, Standing};
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::postgres::Postgres;
@@ -36,6 +38,7 @@ const VERIFY_CHUNK: u32 = 1_000;
 #[derive(Debug, Clone)]
 pub struct Store {
     backend: Backend,
+    measures: Arc<Measures>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +57,8 @@ macro_rules! on_backend {
     };
 }
 
+mod notices;
+
 impl Store {
     /// Opens the embedded store in a directory, which is created if there is none.
     ///
@@ -62,7 +67,9 @@ impl Store {
     /// When another process has it, it holds something else, a newer Haft wrote it, or it cannot
     /// be written to.
     pub fn open_sqlite(directory: &Path) -> Result<Self, Error> {
-        Ok(Self { backend: Backend::Sqlite(Arc::new(Sqlite::open(directory)?)) })
+        let measures = Arc::new(Measures::new());
+        let sqlite = Sqlite::open(directory, &measures)?;
+        Ok(Self { backend: Backend::Sqlite(Arc::new(sqlite)), measures })
     }
 
     /// Connects to a PostgreSQL database and brings its schema up to date.
@@ -71,7 +78,9 @@ impl Store {
     ///
     /// When it does not answer, or a newer Haft wrote it.
     pub async fn connect_postgres(url: &str) -> Result<Self, Error> {
-        Ok(Self { backend: Backend::Postgres(Arc::new(Postgres::connect(url).await?)) })
+        let measures = Arc::new(Measures::new());
+        let postgres = Postgres::connect(url, &measures).await?;
+        Ok(Self { backend: Backend::Postgres(Arc::new(postgres)), measures })
     }
 
     /// Creates a session along with its first events.
@@ -82,7 +91,7 @@ impl Store {
     pub async fn create_session(&self, new: &NewSession) -> Result<Created, CreateError> {
         let prepared = Prepared::create(new)?;
         let epoch = u64::from(new.owner.is_some());
-        match on_backend!(self, append(prepared)) {
+        match self.append_prepared(prepared, &new.events).await {
             Ok(head) => Ok(Created { head, epoch }),
             // A session that is there already has a head that has moved from the empty one, or
             // another epoch.
@@ -102,7 +111,35 @@ impl Store {
     /// [`AppendError::Fenced`] or [`AppendError::HeadMoved`] when someone else was first.
     pub async fn append(&self, append: &Append) -> Result<Head, AppendError> {
         let prepared = Prepared::append(append)?;
-        on_backend!(self, append(prepared))
+        self.append_prepared(prepared, &append.events).await
+    }
+
+    async fn append_prepared(
+        &self,
+        prepared: Prepared,
+        events: &[Event],
+    ) -> Result<Head, AppendError> {
+        let started = Instant::now();
+        let appended = on_backend!(self, append(prepared));
+        if appended.is_ok() {
+            self.measures.append_seconds.observe_time(started.elapsed());
+            self.measures.count(events);
+        }
+        appended
+    }
+
+    /// Returns what this handle and its clones have done so far.
+    pub fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// Counts what waits, over all nodes.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub async fn standing(&self) -> Result<Standing, Error> {
+        on_backend!(self, standing())
     }
 
     /// Loads a session: its latest snapshot and what was appended since.

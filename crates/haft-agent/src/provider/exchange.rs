@@ -190,7 +190,9 @@ impl Trouble {
     fn of_transport(error: &HttpError, has_begun: bool) -> Self {
         let class = match error {
             HttpError::Timeout { .. } => ErrorClass::Timeout,
-            HttpError::Connect { .. } | HttpError::Broken(_) => ErrorClass::Upstream,
+            HttpError::Connect { .. } | HttpError::NotPublic { .. } | HttpError::Broken(_) => {
+                ErrorClass::Upstream
+            }
         };
         let failure = Failure::new(class, format!("the model gave no whole answer: {error}"));
         Self { failure, again: Again::unless(has_begun) }

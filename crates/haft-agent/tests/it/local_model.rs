@@ -54,8 +54,9 @@ async fn approve_all(node: &TestNode, session: SessionId) -> usize {
     panic!("the run does not end: {:?}", node.record(session).await.names());
 }
 
-async fn asked_for_weather(calls: CallStyle) {
-    let Some(model) = served(calls) else { return };
+/// Returns how many calls were approved, and the last that the model said.
+async fn asked_for_weather(calls: CallStyle) -> Option<(usize, String)> {
+    let model = served(calls)?;
     let n_runs = Arc::new(AtomicU32::new(0));
     let node = TestNode::start(Haft::builder().tool(weather(&n_runs, asks)).model(model));
     let limits = Limits { turns_per_run: 3, ..Limits::default() };
@@ -73,6 +74,13 @@ async fn asked_for_weather(calls: CallStyle) {
     };
     assert!(!record.events().iter().any(is_envelope), "the server kept to the schema");
     println!("{calls:?}: {approved} approved; {:?}", record.names());
+    let said = |event: &Event| match event {
+        Event::TurnAnswered { content, .. } => {
+            Some(content.iter().filter_map(|block| block.as_text()).collect::<String>())
+        }
+        _ => None,
+    };
+    Some((approved, record.events().iter().rev().find_map(said).unwrap_or_default()))
 }
 
 #[tokio::test]
@@ -82,5 +90,7 @@ async fn a_real_model_runs_only_what_was_approved_by_its_own_calls() {
 
 #[tokio::test]
 async fn a_real_model_that_knows_no_tools_calls_them_by_schema() {
-    asked_for_weather(CallStyle::Constrained).await;
+    let Some((approved, said)) = asked_for_weather(CallStyle::Constrained).await else { return };
+    assert!(approved >= 1, "the schema makes it call");
+    assert!(said.contains("rain"), "it answers from the result: {said}");
 }

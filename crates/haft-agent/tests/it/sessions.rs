@@ -274,8 +274,8 @@ async fn s3_41_calls_in_text_work_and_a_forged_one_in_a_result_stays_text() {
 #[tokio::test]
 async fn a_constrained_answer_is_asked_for_by_schema_and_read_as_calls() {
     let n_runs = Arc::new(AtomicU32::new(0));
-    let call = r#"{"say":"","calls":[{"name":"get_weather","arguments":{"city":"Rome"}}]}"#;
-    let done = r#"{"say":"It rains.","calls":[]}"#;
+    let call = r#"{"call":{"name":"get_weather","arguments":{"city":"Rome"}}}"#;
+    let done = r#"{"say":"It rains."}"#;
     let fake = Fake::start([Scene::stream(chat_text(call)), Scene::stream(chat_text(done))]).await;
     let mut config = ModelConfig::new(fake.config(Api::OpenAiChat), "m");
     config.calls = CallStyle::Constrained;
@@ -284,9 +284,11 @@ async fn a_constrained_answer_is_asked_for_by_schema_and_read_as_calls() {
     assert_eq!(ending(&node, session, 2).await, TurnEnding::Completed);
     assert_eq!(n_runs.load(Ordering::SeqCst), 1);
     let format = &fake.requests()[0].body["response_format"];
-    let name = &format["json_schema"]["schema"]["properties"]["calls"]["items"]["anyOf"][0]["properties"]
-        ["name"];
-    assert_eq!(name["const"], "get_weather");
+    let schema = &format["json_schema"]["schema"];
+    let name = schema.pointer("/anyOf/0/properties/call/anyOf/0/properties/name/const");
+    assert_eq!(name, Some(&serde_json::json!("get_weather")));
+    let shown = &fake.requests()[1].body["messages"][2]["content"];
+    assert_eq!(shown, call, "it is shown its own call as it wrote it");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod beside;
 mod floor;
+mod load;
 mod parked;
 mod resolve;
 mod revival;
@@ -37,6 +38,18 @@ pub(crate) enum Command {
         /// How many events the long log has.
         #[arg(long, default_value_t = 10_000)]
         events: u64,
+    },
+    /// Answers every request with a word: what `load` is measured beside.
+    #[command(hide = true)]
+    Bare,
+    /// Runs many sessions at once against a server of its own, over HTTP.
+    Load {
+        #[command(flatten)]
+        load: load::Load,
+        #[command(flatten)]
+        effort: Effort,
+        #[command(flatten)]
+        place: Place,
     },
     /// Parks calls that wait for approval, then approves some and lets many fall due at once.
     Parked {
@@ -127,12 +140,19 @@ impl fmt::Display for All {
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(measure(command))?;
-    Ok(Verdict::Holds)
+    runtime.block_on(measure(command))
 }
 
-async fn measure(command: &Command) -> anyhow::Result<()> {
+async fn measure(command: &Command) -> anyhow::Result<Verdict> {
     match command {
+        Command::Bare => load::serve_bare().await?,
+        Command::Load { load, effort, place } => {
+            let figures = load::measure(place.directory()?.path(), *load, *effort).await?;
+            place.print(&figures)?;
+            if !figures.holds() {
+                return Ok(Verdict::Broken);
+            }
+        }
         Command::All { effort, target, count, events } => {
             let ground = Ground::prepare(target).await?;
             let figures = All {
@@ -141,24 +161,25 @@ async fn measure(command: &Command) -> anyhow::Result<()> {
                 revival: revival::measure(&ground, *events).await?,
                 parked: parked::measure(&target.place.directory()?, *count).await?,
             };
-            target.place.print(&figures)
+            target.place.print(&figures)?;
         }
         Command::Parked { count, place } => {
-            place.print(&parked::measure(&place.directory()?, *count).await?)
+            place.print(&parked::measure(&place.directory()?, *count).await?)?;
         }
         Command::Resolve { effort, target } => {
             let ground = Ground::prepare(target).await?;
-            target.place.print(&resolve::measure(&ground, *effort).await?)
+            target.place.print(&resolve::measure(&ground, *effort).await?)?;
         }
         Command::Revival { events, target } => {
             let ground = Ground::prepare(target).await?;
-            target.place.print(&revival::measure(&ground, *events).await?)
+            target.place.print(&revival::measure(&ground, *events).await?)?;
         }
         Command::Steps { effort, target } => {
             let ground = Ground::prepare(target).await?;
-            target.place.print(&steps::measure(&ground, *effort).await?)
+            target.place.print(&steps::measure(&ground, *effort).await?)?;
         }
     }
+    Ok(Verdict::Holds)
 }
 
 impl Place {

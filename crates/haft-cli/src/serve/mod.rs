@@ -1,5 +1,6 @@
 //! `haft serve`: the server, put together from arguments and environment.
 
+mod watching;
 mod workspace;
 
 use std::fs::{self, OpenOptions};
@@ -10,17 +11,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use haft_agent::http::Reach;
 use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
 use haft_core::session::{Config as SessionConfig, Driver, Limits};
 use haft_mcp::{McpServer, Questions, ServerSettings, SessionUse};
 use haft_runtime::{Haft, SealingKey};
 use haft_sandbox::launcher::Launcher;
-use haft_server::{Config, ModelSettings, Models, Server};
+use haft_server::telemetry::Exporter;
+use haft_server::{Config, ModelSettings, Models, Server, WebhookSettings};
 use haft_tools::{Hands, HandsSettings};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::watching::WatchArgs;
 use crate::Verdict;
 use crate::place::Place;
 
@@ -46,6 +50,14 @@ pub(crate) struct Args {
     /// A site whose pages may call this server, such as `https://app.example.org`.
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     origins: Vec<String>,
+    /// Lets webhooks go to this machine and its network, and over plain HTTP.
+    #[arg(long, env = "HAFT_WEBHOOK_ALLOW_PRIVATE")]
+    webhook_allow_private: bool,
+    /// How long a webhook's delivery is tried before it is given up.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
+    webhook_give_up_after: Millis,
+    #[command(flatten)]
+    watching: WatchArgs,
     /// The admin key; without it one is made and shown at the first start.
     #[arg(long, env = "HAFT_API_KEY", hide = true, hide_env_values = true)]
     api_key: Option<String>,
@@ -91,9 +103,16 @@ impl ModelArgs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let exporter = args.watching.start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(args))?;
+    runtime.block_on(async {
+        let exporting = exporter.map(Exporter::start);
+        let served = serve(args).await;
+        if let Some(exporting) = exporting {
+            exporting.finish().await;
+        }
+        served
+    })?;
     Ok(Verdict::Holds)
 }
 
@@ -110,6 +129,10 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         hosts: args.hosts.clone(),
         mcp: Some(mcp),
         origins: args.origins.clone(),
+        webhooks: WebhookSettings {
+            reach: if args.webhook_allow_private { Reach::Anywhere } else { Reach::Public },
+            give_up_after: args.webhook_give_up_after,
+        },
         // The other nodes of a database have clients of their own.
         client_grace: args.place.database_url.is_none().then_some(CLIENT_GRACE),
     };

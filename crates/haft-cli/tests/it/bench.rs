@@ -25,6 +25,20 @@ fn everything_is_measured_in_one_run_beside_its_floor() {
 }
 
 #[test]
+fn nothing_is_lost_and_every_call_is_paired_under_load() {
+    let small = ["--sessions", "20", "--calls", "5", "--waves", "1", "--rounds", "1"];
+    let figures = figures(&[&["load"], &small[..], &["--round-ms", "200"]].concat());
+    assert_eq!(
+        (&figures["calls"], &figures["lost"], &figures["unpaired"]),
+        (&100.into(), &0.into(), &0.into())
+    );
+    for figure in ["/resolve_p99_ms", "/calls_per_second", "/memory_mb/0", "/ratio"] {
+        let found = figures.pointer(figure).and_then(Value::as_f64);
+        assert!(found.is_some_and(|found| found > 0.0), "{figure}: {found:?}");
+    }
+}
+
+#[test]
 fn people_are_told_what_was_compared_with_what() {
     let output = haft(&["bench", "revival", "--events", "100"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

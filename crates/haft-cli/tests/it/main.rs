@@ -8,4 +8,7 @@ mod bench;
 mod cluster;
 mod duel;
 mod serve;
+mod serving;
+mod stopping;
 mod torture;
+mod webhooks;

@@ -293,6 +293,11 @@ impl Open {
         self.calls.iter().find(|call| call.id == id).map(|call| &**call)
     }
 
+    /// Returns the turn with which the run began; along with the session it names the run.
+    pub fn first_turn_of_run(&self) -> u32 {
+        (self.turn + 1).saturating_sub(self.turns_in_run)
+    }
+
     /// Returns the current turn's calls that were admitted or wait, in the order of proposal.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().map(|call| &**call)

@@ -125,6 +125,8 @@ impl<P: Performer> SessionTask<P> {
                 gen_ai.operation.name = "invoke_agent",
                 gen_ai.agent.name = agent,
                 gen_ai.conversation.id = %open.session,
+                haft.run = format!("{}/{}", open.session, open.first_turn_of_run()),
+                haft.resumed = open.turn > open.first_turn_of_run() || open.calls().next().is_some(),
             )
         });
     }

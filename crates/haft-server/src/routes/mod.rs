@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::console;
 use crate::error::{Error, Kind};
 use crate::guard;
+use crate::metrics;
 
 /// The largest body that is read.
 const BODY_MAX: usize = 8 << 20;
@@ -32,6 +33,7 @@ pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
         .nest("/haft/v1", haft::router())
         .route("/healthz", get(probe::healthy))
         .route("/readyz", get(probe::ready))
+        .route("/metrics", get(metrics::show))
         .fallback(|| async { Error::new(Kind::NotFound, "there is nothing at this path") })
         .method_not_allowed_fallback(|| async {
             Error::new(Kind::MethodNotAllowed, "this path does not take this method")

@@ -4,9 +4,9 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 
 import { fakeProvider } from "../sdk-ts/fake_provider.mjs";
+import { apiOf } from "../sdk-ts/serving.mjs";
 
 const KEY = "test-admin-key";
 export const headers = { authorization: `Bearer ${KEY}` };
@@ -20,15 +20,6 @@ export const CUSTOM = {
   description: "Lets the person pick a colour.",
   input_schema: { type: "object", properties: { of: { type: "string" } } },
 };
-
-/** Reads where a server that has just been started answers. */
-async function apiOf(server) {
-  for await (const line of createInterface({ input: server.stdout })) {
-    const [what, address] = line.split(/\s+/);
-    if (what === "api") return address.replace(/\/v1$/, "");
-  }
-  throw new Error("haft serve ended");
-}
 
 export async function start() {
   const provider = await fakeProvider();

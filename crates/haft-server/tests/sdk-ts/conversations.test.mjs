@@ -6,13 +6,13 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 
 import Anthropic, { BadRequestError, ConflictError, NotFoundError } from "@anthropic-ai/sdk";
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 
 import { fakeProvider } from "./fake_provider.mjs";
+import { apiOf } from "./serving.mjs";
 
 const TOOLSET = { type: "agent_toolset_20260401" };
 const ASKING = { ...TOOLSET, default_config: { permission_policy: { type: "always_ask" } } };
@@ -39,15 +39,6 @@ after(async () => {
   provider.close();
   rmSync(data, { recursive: true });
 });
-
-/** Reads where a server that has just been started answers. */
-async function apiOf(server) {
-  for await (const line of createInterface({ input: server.stdout })) {
-    const [what, address] = line.split(/\s+/);
-    if (what === "api") return address.replace(/\/v1$/, "");
-  }
-  throw new Error("haft serve ended");
-}
 
 async function openSession(tools) {
   const agent = await client.beta.agents.create({ name: "test", model: "claude-opus-5-5", tools });

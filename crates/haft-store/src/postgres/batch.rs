@@ -148,6 +148,16 @@ changes! {
      SET seq = greatest(wakes.seq, excluded.seq), claimed_until = excluded.claimed_until"
 }
 
+changes! {
+    /// A delivery for everyone who wants to hear of it.
+    Notices { session: Bytes, seq: i64, kind: &'static str, at: i64 }
+    "INSERT INTO deliveries (webhook, session, seq, kind, at, due_at)
+     SELECT webhook, t.session, t.seq, t.kind, t.at, t.at
+     FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::bigint[]) AS t(session, seq, kind, at)
+     JOIN sessions ON sessions.id = t.session
+     JOIN webhook_kinds ON webhook_kinds.tenant = sessions.tenant AND webhook_kinds.kind = t.kind"
+}
+
 /// Everything that a batch of accepted appends changes.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -161,12 +171,13 @@ pub(super) struct Batch {
     over_timers: OverTimers,
     due_timers: DueTimers,
     wakes: Wakes,
+    notices: Notices,
     hints: bool,
 }
 
 impl Batch {
     /// Every statement of a batch, to be prepared before the first one is sent.
-    pub(super) const STATEMENTS: [&'static str; 10] = [
+    pub(super) const STATEMENTS: [&'static str; 11] = [
         Heads::SQL,
         Events::SQL,
         Snapshots::SQL,
@@ -177,6 +188,7 @@ impl Batch {
         OverTimers::SQL,
         DueTimers::SQL,
         Wakes::SQL,
+        Notices::SQL,
     ];
 
     pub(super) fn add(&mut self, prepared: &Prepared) {
@@ -212,6 +224,10 @@ impl Batch {
         }
         for change in &prepared.rows.calls {
             self.add_call(prepared.session, at, change);
+        }
+        for notice in &prepared.rows.notices {
+            let seq = number(prepared.seq_of(notice));
+            self.notices.push((key(prepared.session), seq, notice.kind.as_str(), at));
         }
         if prepared.wakes() {
             let (hold, now) = match prepared.followed_by {
@@ -297,6 +313,7 @@ impl Batch {
             self.over_timers.send(connected),
             self.due_timers.send(connected),
             self.wakes.send(connected),
+            self.notices.send(connected),
             connected.run("COMMIT"),
         )
         .map(|_| ())

@@ -9,6 +9,7 @@ mod batch;
 mod content;
 mod hints;
 mod link;
+mod notices;
 mod schema;
 mod sessions;
 mod text;
@@ -30,6 +31,7 @@ use self::link::{Link, Values};
 use self::writer::Writer;
 use crate::append::{AppendError, Prepared};
 use crate::error::Error;
+use crate::measure::Measures;
 use crate::work::Moment;
 
 /// Measured: two writers that share transactions use the server's commit path to the full.
@@ -67,12 +69,13 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
+    pub(crate) async fn connect(url: &str, measures: &Arc<Measures>) -> Result<Self, Error> {
         let address = Address::parse(url)?;
         let migrating = Link::new(&address.for_migrations());
         schema::migrate(&*migrating.connected().await?).await?;
         let hints = Hints::start(&address);
-        let writers = (0..N_WRITERS).map(|_| Writer::start(&address, hints.sender())).collect();
+        let writer = |_| Writer::start(&address, hints.sender(), Arc::clone(measures));
+        let writers = (0..N_WRITERS).map(writer).collect();
         let links = (0..N_LINKS).map(|_| Link::new(&address)).collect();
         let exclusive = Arc::new(tokio::sync::Mutex::new(Link::new(&address)));
         let heart = Link::new(&address.answering_within(HEARTBEAT_MAX));

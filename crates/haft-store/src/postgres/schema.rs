@@ -3,7 +3,11 @@
 use super::link::{Connected, trouble};
 use crate::error::{Error, ErrorKind};
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+];
 
 /// Nodes that start at the same moment wait for each other here. Any number will do that no other
 /// program takes: `HAFT` in ASCII.

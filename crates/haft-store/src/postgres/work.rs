@@ -7,6 +7,7 @@ use super::batch::id;
 use super::{Postgres, column, given, with_clock};
 use crate::error::Error;
 use crate::key::{id_bits, moment, number, small, unsigned};
+use crate::measure::Standing;
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::rows::{from_word, word};
@@ -67,6 +68,20 @@ impl Postgres {
         let values: super::Values<'_> =
             &[&tenant, &session, &kind, &after, &after_session, &after_call, &limit];
         self.query(sql, values).await?.iter().map(pending).collect()
+    }
+
+    pub(crate) async fn standing(&self) -> Result<Standing, Error> {
+        let unknown = || Error::corrupt("a wait's kind is not a known word");
+        let rows = self.query("SELECT kind, count(*) FROM waits GROUP BY kind", &[]).await?;
+        let waiting = rows.iter().map(|row| {
+            let kind = from_word(column(row, 0)?).ok_or_else(unknown)?;
+            Ok((kind, unsigned(column(row, 1)?)?))
+        });
+        let waiting = waiting.collect::<Result<_, Error>>()?;
+        let sql = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
+        let rows = self.query(sql, &[]).await?;
+        let deliveries = rows.first().map_or(Ok(0), |row| column(row, 0))?;
+        Ok(Standing { waiting, deliveries: unsigned(deliveries)? })
     }
 
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {

@@ -28,6 +28,7 @@ use super::link::{Connected, Link, Values, is_lost, trouble};
 use crate::append::{AppendError, Found, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::key::{digest, id_bits, number, unsigned};
+use crate::measure::Measures;
 use crate::rows::{Rows, SessionStatus};
 
 /// As many appends as a node's sessions may have under way; whoever comes when it is full waits.
@@ -80,9 +81,10 @@ impl std::fmt::Debug for Job {
 }
 
 impl Writer {
-    pub(super) fn start(address: &Address, hints: Teller) -> Self {
+    pub(super) fn start(address: &Address, hints: Teller, measures: Arc<Measures>) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
-        let transactions = Transactions { link: Link::new(&address.with_options(PLANS)), hints };
+        let link = Link::new(&address.with_options(PLANS));
+        let transactions = Transactions { link, hints, measures };
         // Ends when the last handle is gone and the queue is empty.
         drop(tokio::spawn(transactions.run(queue)));
         Self { jobs }
@@ -114,6 +116,7 @@ enum Failed {
 struct Transactions {
     link: Link,
     hints: Teller,
+    measures: Arc<Measures>,
 }
 
 impl Transactions {
@@ -141,7 +144,10 @@ impl Transactions {
             failed = self.transact(&batch).await;
         }
         match failed {
-            Ok(verdicts) => answer(batch, verdicts),
+            Ok(verdicts) => {
+                self.measures.batch_size.observe(batch.len() as f64);
+                answer(batch, verdicts);
+            }
             Err(Failed::Refused(error)) if batch.len() == 1 => {
                 answer(batch, vec![Err(error.into())]);
             }

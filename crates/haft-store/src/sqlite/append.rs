@@ -4,7 +4,7 @@ use haft_core::journal::Head;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
 use super::journal::NewPiece;
-use super::time;
+use super::{notices, time};
 use crate::append::{AppendError, FollowedBy, Found, Opening, Prepared, SNAPSHOT_FORMAT};
 use crate::error::Error;
 use crate::key::{digest, id_bytes, number, unsigned};
@@ -40,6 +40,7 @@ pub(super) fn append(
     for change in &prepared.rows.calls {
         write_call(connection, prepared, key, change)?;
     }
+    notices::tell(connection, prepared, key)?;
     if let Some(snapshot) = &prepared.snapshot {
         cached(
             connection,

@@ -14,7 +14,11 @@ use crate::error::{Error, ErrorKind};
 const APPLICATION_ID: i64 = 0x4841_4654;
 
 /// The schema, one file per version; the file's `user_version` says how many have been applied.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -78,9 +82,10 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
         PRAGMA cache_size = -16384;";
     connection.execute_batch(settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;
-    // The directory is ours alone: whoever holds a wake has been dead for a while.
-    let sql = "UPDATE wakes SET claimed_until = 0 WHERE claimed_until > 0";
-    connection.execute(sql, []).map_err(during)?;
+    // The directory is ours alone: whoever holds a wake or a delivery has been dead for a while.
+    let sql = "UPDATE wakes SET claimed_until = 0 WHERE claimed_until > 0;
+               UPDATE deliveries SET claimed_until = 0 WHERE claimed_until > 0;";
+    connection.execute_batch(sql).map_err(during)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }

@@ -8,6 +8,7 @@ mod checkpoint;
 mod connection;
 mod content;
 mod journal;
+mod notices;
 mod sessions;
 mod text;
 mod work;
@@ -27,6 +28,7 @@ use self::journal::NewPiece;
 use self::writer::{Hint, Writer};
 use crate::append::{AppendError, Prepared};
 use crate::error::{Error, ErrorKind};
+use crate::measure::Measures;
 use crate::work::Moment;
 
 /// Reads are short and mostly served from memory: more connections than cores gain nothing.
@@ -49,9 +51,9 @@ struct Readers {
 }
 
 impl Sqlite {
-    pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(directory: &Path, measures: &Arc<Measures>) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
-        let writer = Writer::start(&claim.database)?;
+        let writer = Writer::start(&claim.database, Arc::clone(measures))?;
         let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
         let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
         let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });

@@ -8,6 +8,7 @@ use super::writer::Hint;
 use super::{Fault, Sqlite, append, settled, time};
 use crate::error::Error;
 use crate::key::{id_bits, id_bytes, moment, number, small, unsigned};
+use crate::measure::Standing;
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::rows::{from_word, word};
@@ -60,6 +61,25 @@ impl Sqlite {
         page: Page<PendingCursor>,
     ) -> Result<Vec<Pending>, Error> {
         self.read(move |connection| pending(connection, &filter, &page)).await
+    }
+
+    pub(crate) async fn standing(&self) -> Result<Standing, Error> {
+        self.read(|connection| {
+            let sql = "SELECT kind, count(*) FROM calls WHERE expires_at IS NOT NULL GROUP BY kind";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            let mut standing = Standing::default();
+            while let Some(row) = rows.next()? {
+                let kind: String = row.get(0)?;
+                let unknown = || Error::corrupt("a wait's kind is not a known word");
+                let kind = from_word(&kind).ok_or_else(unknown)?;
+                standing.waiting.push((kind, unsigned(row.get(1)?)?));
+            }
+            let sql = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
+            standing.deliveries = unsigned(connection.query_row(sql, [], |row| row.get(0))?)?;
+            Ok(standing)
+        })
+        .await
     }
 
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {

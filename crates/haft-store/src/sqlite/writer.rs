@@ -11,6 +11,7 @@
 //! what is on the disk is not known any more, and the writer takes no more jobs: fail stop.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::checkpoint::Checkpoints;
 use super::connection::{self, database_error};
 use crate::error::{Error, ErrorKind};
+use crate::measure::Measures;
 
 /// Enough for every session that a process drives to have one append under way; whoever comes
 /// when it is full waits for its place, which is how a slow disk slows the drivers down.
@@ -117,12 +119,13 @@ impl std::fmt::Debug for dyn Job {
 }
 
 impl Writer {
-    pub(crate) fn start(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn start(path: &Path, measures: Arc<Measures>) -> Result<Self, Error> {
         let mut connection = connection::writer(path)?;
         let checkpoints = Checkpoints::start(path, &mut connection)?;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
         let hints = watch::Sender::new(0);
-        let batches = Batches { connection, checkpoints, hints: hints.clone(), stopped: None };
+        let batches =
+            Batches { connection, checkpoints, hints: hints.clone(), measures, stopped: None };
         let thread = std::thread::Builder::new()
             .name("haft-store-writer".to_owned())
             .spawn(move || batches.run(queue))
@@ -194,6 +197,7 @@ struct Batches {
     checkpoints: Checkpoints,
     connection: Connection,
     hints: watch::Sender<u64>,
+    measures: Arc<Measures>,
     /// Why nothing is written any more.
     stopped: Option<Error>,
 }
@@ -216,6 +220,7 @@ impl Batches {
         }
         match self.commit(&mut batch) {
             Ok(()) => {
+                self.measures.batch_size.observe(batch.len() as f64);
                 let looks = batch.iter().any(|job| job.hint() == Hint::Look);
                 answer_all(batch);
                 if looks {

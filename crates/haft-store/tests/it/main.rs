@@ -11,6 +11,7 @@ mod encrypted;
 mod hardening;
 mod journal;
 mod lists;
+mod notices;
 mod outage;
 mod ownership;
 mod power_loss;

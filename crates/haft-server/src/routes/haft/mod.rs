@@ -17,6 +17,7 @@ mod stream;
 mod tools;
 mod versions;
 mod wakes;
+mod webhooks;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
@@ -61,4 +62,7 @@ pub(crate) fn router() -> Router<App> {
         .route("/versions/{kind}/{id}", get(versions::list))
         .route("/audit", get(audit::read))
         .route("/artifacts/{artifact}", get(artifacts::read))
+        .route("/webhooks", get(webhooks::list).post(webhooks::create))
+        .route("/webhooks/{webhook}", delete(webhooks::delete))
+        .route("/webhooks/{webhook}/deliveries", get(webhooks::deliveries))
 }

@@ -1,0 +1,172 @@
+//! `/metrics`: numbers for whoever watches the node, as Prometheus reads them.
+//!
+//! Labels are words of ours (routes as they are declared, kinds, classes), never what a caller
+//! sent, and never a tenant, a session, a tool or a model.
+
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use haft_store::{Histogram, NextAttempt, Standing};
+
+use self::text::{Kind, Page};
+use crate::app::App;
+use crate::error::Error;
+
+/// For how long what is read from the store is good: whoever asks often costs the store nothing.
+const STANDING_FOR: Duration = Duration::from_secs(2);
+
+/// What the server counts.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<(&'static str, String), Answered>>,
+    attempts: [AtomicU64; 3],
+    standing: Mutex<Option<(Instant, Standing)>>,
+}
+
+#[derive(Debug)]
+struct Answered {
+    by_status: BTreeMap<u16, u64>,
+    seconds: Histogram,
+}
+
+impl Metrics {
+    /// Counts a request by the route that took it; `None` for a path that nobody takes.
+    pub(crate) fn answered(
+        &self,
+        method: &Method,
+        route: Option<&str>,
+        status: u16,
+        took: Duration,
+    ) {
+        let key = (word_of(method), route.unwrap_or("(none)").to_owned());
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = requests.entry(key).or_insert_with(|| Answered {
+            by_status: BTreeMap::new(),
+            seconds: Histogram::new(Histogram::SECONDS),
+        });
+        *answered.by_status.entry(status).or_default() += 1;
+        answered.seconds.observe_time(took);
+    }
+
+    /// Counts an attempt to deliver a webhook.
+    pub(crate) fn attempted(&self, next: NextAttempt) {
+        let at = match next {
+            NextAttempt::Delivered => 0,
+            NextAttempt::At(_) => 1,
+            NextAttempt::GivenUp => 2,
+        };
+        self.attempts[at].fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn standing(&self, app: &App) -> Result<Standing, Error> {
+        let known = || self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, standing)) = &*known()
+            && at.elapsed() < STANDING_FOR
+        {
+            return Ok(standing.clone());
+        }
+        let standing = app.store().standing().await?;
+        *known() = Some((Instant::now(), standing.clone()));
+        Ok(standing)
+    }
+}
+
+/// A client may send any word as its method.
+fn word_of(method: &Method) -> &'static str {
+    let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
+}
+
+/// Writes everything down.
+pub(crate) async fn show(State(app): State<App>) -> Result<impl IntoResponse, Error> {
+    let standing = app.metrics().standing(&app).await?;
+    let mut page = Page::default();
+    requests(&mut page, app.metrics());
+    work(&mut page, &app, &standing);
+    webhooks(&mut page, app.metrics(), &standing);
+    if let Some(bytes) = resident() {
+        let name = "process_resident_memory_bytes";
+        page.family(name, Kind::Gauge, "Memory of this process.");
+        page.sample(name, &[], bytes);
+    }
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.finish()))
+}
+
+fn requests(page: &mut Page, metrics: &Metrics) {
+    let requests = metrics.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = "haft_http_requests_total";
+    page.family(name, Kind::Counter, "Requests by route and status.");
+    for ((method, route), answered) in &*requests {
+        let (method, route) = (*method, route.as_str());
+        for (status, n) in &answered.by_status {
+            let status = status.to_string();
+            page.sample(name, &[("method", method), ("route", route), ("status", &status)], *n);
+        }
+    }
+    let name = "haft_http_request_duration_seconds";
+    page.family(name, Kind::Histogram, "Time until the head of the answer.");
+    for ((method, route), answered) in &*requests {
+        let (method, route) = (*method, route.as_str());
+        page.histogram(name, &[("method", method), ("route", route)], &answered.seconds.read());
+    }
+}
+
+fn work(page: &mut Page, app: &App, standing: &Standing) {
+    let measures = app.store().measures();
+    let tally = measures.tally();
+    let name = "haft_calls_total";
+    page.family(name, Kind::Counter, "Calls that have their outcome, recorded by this node.");
+    for (class, n) in &tally.outcomes {
+        let outcome = class.map_or("ok", |class| class.code());
+        page.sample(name, &[("outcome", outcome)], *n);
+    }
+    let name = "haft_calls_pending";
+    page.family(name, Kind::Gauge, "Calls that wait, in the whole store.");
+    for (kind, n) in &standing.waiting {
+        let kind = serde_json::to_value(kind).unwrap_or_default();
+        page.sample(name, &[("kind", kind.as_str().unwrap_or_default())], *n);
+    }
+    let name = "haft_sessions_live";
+    page.family(name, Kind::Gauge, "Sessions at work on this node.");
+    page.sample(name, &[], app.haft().driver().n_at_work() as u64);
+    let name = "haft_store_append_duration_seconds";
+    page.family(name, Kind::Histogram, "Time until an append is durable.");
+    page.histogram(name, &[], &measures.append_seconds.read());
+    let name = "haft_store_batch_size";
+    page.family(name, Kind::Histogram, "How many writes share a transaction.");
+    page.histogram(name, &[], &measures.batch_size.read());
+    let name = "haft_model_requests_total";
+    page.family(name, Kind::Counter, "Questions to models, recorded by this node.");
+    page.sample(name, &[("result", "answered")], tally.model_answers);
+    page.sample(name, &[("result", "retried")], tally.model_retries);
+    let name = "haft_model_tokens_total";
+    page.family(name, Kind::Counter, "Tokens of models; what a cache gave is part of the input.");
+    for (direction, n) in ["input", "output", "cache_read"].into_iter().zip(tally.tokens) {
+        page.sample(name, &[("direction", direction)], n);
+    }
+}
+
+fn webhooks(page: &mut Page, metrics: &Metrics, standing: &Standing) {
+    let name = "haft_webhook_attempts_total";
+    page.family(name, Kind::Counter, "Attempts of this node to deliver a webhook.");
+    for (result, n) in ["delivered", "failed", "given_up"].into_iter().zip(&metrics.attempts) {
+        page.sample(name, &[("result", result)], n.load(Ordering::Relaxed));
+    }
+    let name = "haft_webhook_deliveries_pending";
+    page.family(name, Kind::Gauge, "Deliveries still to be made, in the whole store.");
+    page.sample(name, &[], standing.deliveries);
+}
+
+fn resident() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
