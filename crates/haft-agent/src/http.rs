@@ -216,9 +216,21 @@ impl Client {
     }
 
     /// Sends requests to where someone else says.
-    pub fn reaching(reach: Reach, endpoint: Endpoint, timeouts: Timeouts, trust: &Trust) -> Self {
-        let tls = (endpoint.scheme == Scheme::Https).then(|| trust.clone());
-        Self { endpoint, timeouts, reach, tls }
+    ///
+    /// # Errors
+    ///
+    /// When that needs trust and there is none.
+    pub fn reaching(
+        reach: Reach,
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+        trust: &Result<Trust, NoRootsError>,
+    ) -> Result<Self, NoRootsError> {
+        let tls = match endpoint.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(trust.clone()?),
+        };
+        Ok(Self { endpoint, timeouts, reach, tls })
     }
 
     /// Posts a body, of JSON unless a header says otherwise, and returns the head of the answer once it is there.

@@ -70,8 +70,8 @@ impl Exporter {
             value.set_sensitive(true);
             headers.push((known, value));
         }
-        let trust = Trust::of_the_system()?;
-        let client = Client::reaching(Reach::Anywhere, endpoint, TIMEOUTS, &trust);
+        let trust = Trust::of_the_system();
+        let client = Client::reaching(Reach::Anywhere, endpoint, TIMEOUTS, &trust)?;
         let (sender, ended) = mpsc::channel(WAITING_MAX);
         Ok((Spans::new(sender), Self { settings, client, headers, ended }))
     }

@@ -133,13 +133,16 @@ impl Courier {
 
     async fn send(&self, delivery: &ClaimedDelivery) -> Heard {
         let secret = self.app.haft().open_secret(&delivery.webhook, &delivery.sealed);
-        let (secret, endpoint, trust) =
-            match (secret, Endpoint::exactly(&delivery.url), &self.trust) {
-                (Ok(secret), Ok(endpoint), Ok(trust)) => (Secret::new(secret), endpoint, trust),
-                (Err(error), ..) => return Heard::Nothing(error.to_string()),
-                (_, Err(error), _) => return Heard::Hopeless(error.to_string()),
-                (.., Err(error)) => return Heard::Nothing(error.to_string()),
-            };
+        let (secret, endpoint) = match (secret, Endpoint::exactly(&delivery.url)) {
+            (Ok(secret), Ok(endpoint)) => (Secret::new(secret), endpoint),
+            (Err(error), _) => return Heard::Nothing(error.to_string()),
+            (_, Err(error)) => return Heard::Hopeless(error.to_string()),
+        };
+        let client = Client::reaching(self.settings.reach, endpoint, TIMEOUTS, &self.trust);
+        let client = match client {
+            Ok(client) => client,
+            Err(error) => return Heard::Nothing(error.to_string()),
+        };
         let body = match message::of(self.app.store(), delivery).await {
             Ok(body) => body,
             Err(error) => return Heard::Nothing(error),
@@ -158,7 +161,6 @@ impl Courier {
             .collect();
         let agent = HeaderValue::from_static(concat!("haft/", env!("CARGO_PKG_VERSION")));
         headers.push((axum::http::header::USER_AGENT, agent));
-        let client = Client::reaching(self.settings.reach, endpoint, TIMEOUTS, trust);
         match client.post(&headers, body.into_bytes()).await {
             Ok(answer) => Heard::Status(answer.status.as_u16()),
             Err(error @ HttpError::NotPublic { .. }) => Heard::Hopeless(error.to_string()),
