@@ -39,7 +39,7 @@ enum Command {
     /// Serves the managed tools to an MCP client over stdin and stdout.
     Mcp(mcp::Args),
     /// Serves Haft over HTTP.
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Kills a real process again and again while it works, and counts what happened.
     Torture(torture::Args),
     /// One of two processes that approve the same call at the same moment.

@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Runs many sessions at once against a server of its own, over HTTP.
     Load {
         #[command(flatten)]
-        load: load::Load,
+        load: load::Burden,
         #[command(flatten)]
         effort: Effort,
         #[command(flatten)]

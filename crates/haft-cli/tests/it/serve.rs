@@ -1,7 +1,5 @@
 //! `haft serve` over real HTTP, with the scripted demo agent that a fresh install has.
 
-#![expect(clippy::disallowed_methods, reason = "reads what the binary keeps")]
-
 use std::path::Path;
 
 use serde_json::{Value, json};

@@ -93,7 +93,7 @@ def asked_session(client, provider):
     agent = client.beta.agents.create(name="test", model="claude-opus-5-5", tools=[ASKING])
     session = client.beta.sessions.create(agent=agent.id, environment_id=environment.id)
     call = {"tool": "bash", "input": {"command": "echo canary-42"}}
-    provider.will_answer([call], [{"text": "done"}])
+    provider.will_answer([call])
     client.beta.sessions.events.send(session.id, events=[say("go")])
     return session, until(client, session, "requires_action")
 

@@ -27,7 +27,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 /// What is to be borne.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Load {
+pub(crate) struct Burden {
     /// How many sessions at once.
     #[arg(long, default_value_t = 200)]
     sessions: usize,
@@ -102,7 +102,7 @@ impl fmt::Display for Figures {
     }
 }
 
-pub(super) async fn measure(dir: &Path, load: Load, effort: Effort) -> anyhow::Result<Figures> {
+pub(super) async fn measure(dir: &Path, load: Burden, effort: Effort) -> anyhow::Result<Figures> {
     let provider = provider::start(load.calls).await?;
     let server = Process::serve(dir, &provider.url)?;
     let mut admin = server.connect().await?;
