@@ -61,7 +61,7 @@ function row(app, base, memory, changed) {
 /** @param {string} path @param {any[]} versions Newest first. */
 function history(path, versions) {
   if (versions.length < 2) return null;
-  return h("section", { class: "stack" }, h("h3", {}, "Before"), h("ol", { class: "rows", "aria-label": "Versions" }, versions.slice(0, -1).map((version, at) => {
+  return h("section", { class: "stack" }, h("h3", {}, "Before"), h("ol", { class: "rows", "aria-label": `Versions of ${path}` }, versions.slice(0, -1).map((version, at) => {
     const before = versions[at + 1];
     return h("li", {}, h("details", {}, h("summary", { class: "line" }, h("span", { class: "grow" }, version.operation ?? "changed"), h("span", { class: "aside" }, when(Date.parse(version.created_at), Date.now()))),
       h("div", { class: "pad" }, renderDiff(unifiedDiff(before.content ?? "", version.content ?? "", path.replace(/^\//, ""))))));

@@ -95,7 +95,7 @@ test("a memory is kept, edited with a diff, and what it was stays readable", asy
   await shot(page, "memory");
   await page.locator("form").getByRole("button", { name: "Save" }).click();
   await page.locator("summary", { hasText: "/style.md" }).click();
-  await page.locator("ol[aria-label=Versions] summary").first().click();
+  await page.getByRole("list", { name: "Versions of /style.md" }).locator("summary").first().click();
   await page.locator("tr.removed", { hasText: "No jokes." }).waitFor();
   assert.deepEqual(await axeFindings(page), []);
   await page.context().close();
