@@ -254,7 +254,8 @@ def test_phoenix_shows_agent_model_and_tool(provider, tmp_path, monkeypatch):
             "OTEL_RESOURCE_ATTRIBUTES": "openinference.project.name=haft",
         }
         a_run_over_two_processes(provider, tmp_path / "haft", export, monkeypatch)
-        query = "{ projects { edges { node { name spans { edges { node { name spanKind } } } } } } }"
+        spans = "spans(first: 100) { edges { node { name spanKind } } }"
+        query = f"{{ projects {{ edges {{ node {{ name {spans} }} }} }} }}"
         deadline = time.monotonic() + 60
         kinds = set()
         while kinds != {"agent", "llm", "tool"}:
