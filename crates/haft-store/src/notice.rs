@@ -6,6 +6,7 @@
 
 use haft_core::{Actor, SessionId, Timestamp};
 
+use crate::error::Error;
 use crate::name::Tenant;
 
 /// What can be told of.
@@ -59,6 +60,10 @@ impl NoticeKind {
     /// Reads the word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.as_str() == word)
+    }
+
+    pub(crate) fn stored(word: &str) -> Result<Self, Error> {
+        Self::parse(word).ok_or_else(|| Error::corrupt("a notice's kind is not a known word"))
     }
 }
 
@@ -157,10 +162,10 @@ impl DeliveryState {
         }
     }
 
-    pub(crate) fn parse(word: &str) -> Option<Self> {
-        [Self::Delivered, Self::GivenUp, Self::Pending]
-            .into_iter()
-            .find(|known| known.as_str() == word)
+    pub(crate) fn stored(word: &str) -> Result<Self, Error> {
+        let known = [Self::Delivered, Self::GivenUp, Self::Pending];
+        let found = known.into_iter().find(|known| known.as_str() == word);
+        found.ok_or_else(|| Error::corrupt("a delivery's state is not a known word"))
     }
 }
 

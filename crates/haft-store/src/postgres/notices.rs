@@ -58,7 +58,7 @@ impl Postgres {
                 id: column(row, 0)?,
                 tenant: tenant.clone(),
                 url: column(row, 1)?,
-                kinds: kinds.into_iter().map(kind).collect::<Result<_, _>>()?,
+                kinds: kinds.into_iter().map(NoticeKind::stored).collect::<Result<_, _>>()?,
                 sealed: column(row, 2)?,
                 by: serde_json::from_str(column(row, 3)?).map_err(Error::corrupt)?,
                 at: moment(column(row, 4)?),
@@ -130,29 +130,24 @@ fn claimed(row: &Row) -> Result<ClaimedDelivery, Error> {
         sealed: column(row, 5)?,
         session: SessionId::from_bits(id_bits(column(row, 6)?)?),
         seq: unsigned(column(row, 7)?)?,
-        kind: kind(column(row, 8)?)?,
+        kind: NoticeKind::stored(column(row, 8)?)?,
         at: moment(column(row, 9)?),
     })
 }
 
 fn stored(row: &Row) -> Result<StoredDelivery, Error> {
-    let unknown = || Error::corrupt("a delivery's state is not a known word");
     let status: Option<i64> = column(row, 9)?;
     Ok(StoredDelivery {
         cursor: unsigned(column(row, 0)?)?,
         session: SessionId::from_bits(id_bits(column(row, 1)?)?),
         seq: unsigned(column(row, 2)?)?,
-        kind: kind(column(row, 3)?)?,
+        kind: NoticeKind::stored(column(row, 3)?)?,
         at: moment(column(row, 4)?),
-        state: DeliveryState::parse(column(row, 5)?).ok_or_else(unknown)?,
+        state: DeliveryState::stored(column(row, 5)?)?,
         attempts: small(column(row, 6)?)?,
         attempted_at: column::<Option<i64>>(row, 7)?.map(moment),
         due_at: column::<Option<i64>>(row, 8)?.map(moment),
         status: status.map(u16::try_from).transpose().map_err(Error::corrupt)?,
         error: column(row, 10)?,
     })
-}
-
-fn kind(word: &str) -> Result<NoticeKind, Error> {
-    NoticeKind::parse(word).ok_or_else(|| Error::corrupt("a notice's kind is not a known word"))
 }

@@ -144,7 +144,7 @@ fn webhooks(connection: &Connection, tenant: &Tenant) -> Result<Vec<Webhook>, Fa
     while let Some(row) = rows.next()? {
         let (author, kinds): (String, Option<String>) = (row.get(3)?, row.get(5)?);
         let kinds = kinds.unwrap_or_default();
-        let kinds = kinds.split(',').filter(|word| !word.is_empty()).map(kind);
+        let kinds = kinds.split(',').filter(|word| !word.is_empty()).map(NoticeKind::stored);
         found.push(Webhook {
             id: row.get(0)?,
             tenant: tenant.clone(),
@@ -172,7 +172,7 @@ fn due(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Claime
             sealed: row.get(5)?,
             session: session(row, 6)?,
             seq: unsigned(row.get(7)?)?,
-            kind: kind(&word)?,
+            kind: NoticeKind::stored(&word)?,
             at: moment(row.get(9)?),
         });
     }
@@ -196,14 +196,13 @@ fn deliveries(
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let (word, state): (String, String) = (row.get(3)?, row.get(5)?);
-        let unknown = || Error::corrupt("a delivery's state is not a known word");
         found.push(StoredDelivery {
             cursor: unsigned(row.get(0)?)?,
             session: session(row, 1)?,
             seq: unsigned(row.get(2)?)?,
-            kind: kind(&word)?,
+            kind: NoticeKind::stored(&word)?,
             at: moment(row.get(4)?),
-            state: DeliveryState::parse(&state).ok_or_else(unknown)?,
+            state: DeliveryState::stored(&state)?,
             attempts: small(row.get(6)?)?,
             attempted_at: row.get::<_, Option<i64>>(7)?.map(moment),
             due_at: row.get::<_, Option<i64>>(8)?.map(moment),
@@ -212,10 +211,6 @@ fn deliveries(
         });
     }
     Ok(found)
-}
-
-fn kind(word: &str) -> Result<NoticeKind, Error> {
-    NoticeKind::parse(word).ok_or_else(|| Error::corrupt("a notice's kind is not a known word"))
 }
 
 fn session(row: &Row<'_>, at: usize) -> Result<SessionId, Fault> {
