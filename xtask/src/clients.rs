@@ -34,6 +34,15 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
 }
 
 fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
+    let mut conversations = Command::new(target.join("sdk/python/bin/python"));
+    conversations.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "."]);
+    conversations.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
+    conversations.current_dir(root.join(PYTHON));
+    Ok(install_python(root, target)? && succeeds(&mut conversations)?)
+}
+
+/// Makes the virtual environment with the official SDK, unless it is there.
+pub(crate) fn install_python(root: &Path, target: &Path) -> anyhow::Result<bool> {
     let (python, here) = (target.join("sdk/python"), root.join(PYTHON));
     let program = python.join("bin/python");
     if !program.exists() && !succeeds(Command::new("python3").args(["-m", "venv"]).arg(&python))? {
@@ -41,13 +50,7 @@ fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
     }
     let mut install = Command::new(&program);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
-    if !succeeds(install.arg(here.join("requirements.txt")))? {
-        return Ok(false);
-    }
-    let mut conversations = Command::new(&program);
-    conversations.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "."]);
-    conversations.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
-    succeeds(conversations.current_dir(here))
+    succeeds(install.arg(here.join("requirements.txt")))
 }
 
 /// Runs a copy: Node.js looks for packages beside the scripts, and they do not belong there.

@@ -6,6 +6,8 @@
 
 mod browser;
 mod clients;
+mod document;
+mod guides;
 mod metadata;
 mod programs;
 mod requirements;
@@ -26,6 +28,7 @@ usage: cargo xtask <chore>
 
   test         every check and every test, the quick ones first
   test fast    the same without the steps that need more than the toolchain
+  guides NAME  run the documents whose path contains NAME, as `test` runs all of them
   tidy         what a machine can check about the source: edges, sizes, licences, documents
   docs         write the generated pages below docs/";
 
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
 #[derive(Debug, PartialEq)]
 enum Chore {
     Docs,
+    Guides(String),
     Help,
     Test(Scope),
     Tidy,
@@ -66,6 +70,7 @@ impl Chore {
     fn parse(args: &[&str]) -> Option<Chore> {
         match args {
             ["docs"] => Some(Chore::Docs),
+            ["guides", only] => Some(Chore::Guides((*only).to_owned())),
             ["help" | "--help" | "-h"] => Some(Chore::Help),
             ["test"] => Some(Chore::Test(Scope::All)),
             ["test", "fast"] => Some(Chore::Test(Scope::Fast)),
@@ -77,6 +82,7 @@ impl Chore {
     fn run(&self, root: &Path) -> anyhow::Result<Verdict> {
         match self {
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
+            Chore::Guides(only) => guides::run(root, only),
             Chore::Help => {
                 println!("{USAGE}");
                 Ok(Verdict::Clean)
@@ -107,6 +113,7 @@ mod tests {
         assert_eq!(Chore::parse(&["test", "fast"]), Some(Chore::Test(Scope::Fast)));
         assert_eq!(Chore::parse(&["tidy"]), Some(Chore::Tidy));
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
+        assert_eq!(Chore::parse(&["guides", "x"]), Some(Chore::Guides("x".to_owned())));
         assert_eq!(Chore::parse(&["--help"]), Some(Chore::Help));
     }
 

@@ -12,6 +12,8 @@ use crate::Verdict;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
     Chromium,
+    Curl,
+    Jq,
     Npm,
     Postgresql,
     PythonVenv,
@@ -25,6 +27,8 @@ impl Program {
     const fn name(self) -> &'static str {
         match self {
             Self::Chromium => "chromium",
+            Self::Curl => "curl",
+            Self::Jq => "jq",
             Self::Npm => "npm",
             Self::Postgresql => "postgresql",
             Self::PythonVenv => "python3-venv",
@@ -35,6 +39,7 @@ impl Program {
     fn is_installed(self) -> bool {
         match self {
             Self::Chromium => Path::new("/usr/bin/chromium").exists(),
+            Self::Curl | Self::Jq => answers(self.name()),
             Self::Npm => answers("node") && answers("npm"),
             Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),
             Self::PythonVenv => has_venv(),

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, browser, clients, tidy, transcript};
+use crate::{Verdict, browser, clients, guides, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -60,6 +60,8 @@ enum Run {
     Browser,
     /// The official SDKs against the real binary.
     Clients,
+    /// The commands in the guides and the examples.
+    Guides,
     Tidy,
     Transcripts,
 }
@@ -144,6 +146,27 @@ static STEPS: &[Step] = &[
         applies: Applies::Always,
         run: Run::Browser,
         advice: "run one test alone with `node --test --test-name-pattern=NAME .` below crates/haft-server/tests/browser",
+    },
+    Step {
+        name: "curl",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Install(Program::Curl),
+        advice: "install curl by hand, or leave it out with `cargo xtask test fast`",
+    },
+    Step {
+        name: "jq",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Install(Program::Jq),
+        advice: "install jq by hand, or leave it out with `cargo xtask test fast`",
+    },
+    Step {
+        name: "guides",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Guides,
+        advice: "run one document alone with `cargo xtask guides NAME`",
     },
     Step {
         name: "doctests",
@@ -239,6 +262,7 @@ impl Run {
             Run::Install(program) => programs::install(program),
             Run::Browser => browser::run(root),
             Run::Clients => clients::run(root),
+            Run::Guides => guides::run(root, ""),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),
         }
@@ -306,7 +330,18 @@ mod tests {
         let needy: Vec<_> = STEPS.iter().filter(|step| !step.is_in(Scope::Fast)).collect();
         assert_eq!(
             needy.iter().map(|step| step.name).collect::<Vec<_>>(),
-            ["postgresql", "strace", "python", "npm", "clients", "chromium", "browser"]
+            [
+                "postgresql",
+                "strace",
+                "python",
+                "npm",
+                "clients",
+                "chromium",
+                "browser",
+                "curl",
+                "jq",
+                "guides"
+            ]
         );
     }
 

@@ -41,7 +41,7 @@ use proc_macro::TokenStream;
 ///
 /// | option | meaning |
 /// |---|---|
-/// | `approve`, `approve = always`, `approve = never` | a person approves each call; whatever grants say; nobody need |
+/// | `approve`, `approve = always`, `approve = two`, `approve = never` | a person approves each call; whatever grants say; two people must; nobody need |
 /// | `preview = function` | shows whoever approves what a call would do |
 /// | `key` | whoever is called recognises `cx.idempotency_key()`, so a call may be repeated |
 /// | `idempotent` | a second run does no more |

@@ -317,7 +317,7 @@ fn gate(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     if !input.peek(Token![=]) {
         return Ok(quote!(__haft::Gate::Ask));
     }
-    chosen("Gate", input, &[("always", "AskAlways"), ("never", "Auto")])
+    chosen("Gate", input, &[("always", "AskAlways"), ("two", "AskTwo"), ("never", "Auto")])
 }
 
 fn files(input: ParseStream<'_>) -> syn::Result<TokenStream> {

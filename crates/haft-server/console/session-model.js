@@ -258,6 +258,9 @@ const HANDLERS = {
     call.changes = event.changes;
     call.notes.push(`The tool changed while it waited: ${event.changes}`);
   }),
+  "call.endorsed": (model, event) => update(model, event.call, (call) => {
+    call.notes.push(`${event.by.id} said yes${event.note ? `: ${event.note}` : ""}; another person must too`);
+  }),
   "call.barred": (model, event) => update(model, event.call, (call) => {
     call.barred = event.why;
     call.notes.push(`May not be run again: ${event.why}`);

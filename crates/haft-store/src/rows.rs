@@ -228,6 +228,7 @@ impl Rows {
             | Event::ParentTold { .. }
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
+            | Event::CallEndorsed { .. }
             | Event::ProviderResultIgnored { .. }
             | Event::GoalSet { .. }
             | Event::GrantAdded { .. }

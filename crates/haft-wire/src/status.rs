@@ -133,6 +133,7 @@ mod tests {
             permit: None,
             fingerprint: None,
             since: Timestamp::default(),
+            endorsed: Vec::new(),
         })
     }
 

@@ -164,7 +164,7 @@ fn execution(base: Definition) -> impl Strategy<Value = Definition> {
     (
         select(&[Ownership::Managed, Ownership::Mcp, Ownership::Custom][..]),
         select(&[Executor::Server, Executor::Human, Executor::Client, Executor::Provider][..]),
-        select(&[Gate::Unset, Gate::Auto, Gate::Ask, Gate::AskAlways][..]),
+        select(&[Gate::Unset, Gate::Auto, Gate::Ask, Gate::AskAlways, Gate::AskTwo][..]),
         btree_set(Just(Precondition::OutcomePass), 0..2),
         select(&[InterruptBehavior::Cancel, InterruptBehavior::Block][..]),
         select(&[Concurrency::Shared, Concurrency::Exclusive][..]),

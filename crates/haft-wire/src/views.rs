@@ -28,7 +28,7 @@ pub(crate) fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Map
 pub(crate) fn asks(definition: &Definition) -> bool {
     match definition.gate {
         Gate::Auto => false,
-        Gate::Ask | Gate::AskAlways => true,
+        Gate::Ask | Gate::AskAlways | Gate::AskTwo => true,
         Gate::Unset => match definition.executor {
             Executor::Human | Executor::Provider => false,
             Executor::Server | Executor::Client => {

@@ -9,8 +9,8 @@ const README_COMMANDS: &[&str] = &["cargo run --release -- serve", "cargo xtask 
 const REQUIRED: &[&str] =
     &["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md", README];
 
-const REGION_START: &str = "// [readme]";
-const REGION_END: &str = "// [/readme]";
+const REGION_START: &str = "[readme]";
+const REGION_END: &str = "[/readme]";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let missing = REQUIRED.iter().filter(|path| tree.file(path).is_none());
@@ -19,7 +19,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         .collect();
     if let Some(readme) = tree.file(README) {
         findings.extend(readme_findings(readme));
-        findings.extend(Include::all(readme).iter().filter_map(|include| include.objection(tree)));
+    }
+    for document in tree.with_extension("md") {
+        let includes = Include::all(document);
+        findings.extend(includes.iter().filter_map(|include| include.objection(tree)));
     }
     findings.extend(tree.file("CHANGELOG.md").and_then(changelog_finding));
     findings
@@ -46,32 +49,33 @@ fn changelog_finding(changelog: &SourceFile) -> Option<Finding> {
     (!has_heading).then(|| Finding::new(&changelog.path, 1, "no heading `## Unreleased`", fix))
 }
 
-/// A `<!-- include: PATH -->` in the README and the block of code below it.
+/// A `<!-- include: PATH -->` in a document and the block of code below it.
 struct Include<'a> {
+    document: &'a str,
     line: usize,
     path: &'a str,
-    /// `None` when no block of Rust follows the comment.
+    /// `None` when no block follows the comment.
     code: Option<String>,
 }
 
 impl Include<'_> {
-    fn all(readme: &SourceFile) -> Vec<Include<'_>> {
-        let lines: Vec<&str> = readme.text.lines().collect();
+    fn all(document: &SourceFile) -> Vec<Include<'_>> {
+        let lines: Vec<&str> = document.text.lines().collect();
         let include = |at: usize| {
             let comment = lines[at].trim().strip_prefix("<!-- include:")?.strip_suffix("-->")?;
             let code = block(&lines[at + 1..]);
-            Some(Include { line: at + 1, path: comment.trim(), code })
+            Some(Include { document: &document.path, line: at + 1, path: comment.trim(), code })
         };
         (0..lines.len()).filter_map(include).collect()
     }
 
     fn objection(&self, tree: &Tree) -> Option<Finding> {
-        let finding = |what: String, fix| Some(Finding::new(README, self.line, what, fix));
+        let finding = |what: String, fix| Some(Finding::new(self.document, self.line, what, fix));
         let Some(file) = tree.file(self.path) else {
             return finding(format!("no file `{}`", self.path), "correct the path");
         };
         let Some(code) = &self.code else {
-            return finding("no Rust block below the include".to_owned(), "add the block");
+            return finding("no block below the include".to_owned(), "add the block");
         };
         if code.trim_end() != region(&file.text).trim_end() {
             let what = format!("the block differs from `{}`", self.path);
@@ -83,7 +87,7 @@ impl Include<'_> {
 
 fn block(below: &[&str]) -> Option<String> {
     let start = below.iter().position(|line| !line.trim().is_empty())?;
-    below[start].starts_with("```rust").then_some(())?;
+    below[start].starts_with("```").then_some(())?;
     let code = &below[start + 1..];
     let end = code.iter().position(|line| line.starts_with("```"))?;
     Some(code[..end].join("\n"))
@@ -91,10 +95,13 @@ fn block(below: &[&str]) -> Option<String> {
 
 /// The part between the markers, or everything when there are none.
 fn region(text: &str) -> String {
-    let is = |marker: &'static str| move |line: &&str| line.trim() == marker;
     let lines: Vec<&str> = text.lines().collect();
-    let start = lines.iter().position(|line| is(REGION_START)(line)).map_or(0, |at| at + 1);
-    let end = lines.iter().position(|line| is(REGION_END)(line)).unwrap_or(lines.len());
+    let at = |marker: &str| {
+        let is_marker = |line: &&str| line.trim_start_matches(['/', '#', ' ']).trim_end() == marker;
+        lines.iter().position(is_marker)
+    };
+    let start = at(REGION_START).map_or(0, |at| at + 1);
+    let end = at(REGION_END).unwrap_or(lines.len());
     lines[start..end.max(start)].join("\n")
 }
 
@@ -160,7 +167,7 @@ mod tests {
         check_include("```rust\nfn a() {}\n```", "fn a() {}\n", &[]);
         check_include("\n```rust,no_run\nfn a() {}\n```", "fn a() {}\n", &[]);
         check_include("```rust\nfn a() {}\n```", "fn b() {}\n", &[differs]);
-        let absent = "README.md:3: no Rust block below the include; add the block";
+        let absent = "README.md:3: no block below the include; add the block";
         check_include("Prose.", "fn b() {}\n", &[absent]);
     }
 

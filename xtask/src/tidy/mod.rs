@@ -4,6 +4,7 @@
 //! nothing and stops at nothing, so that one run shows everything there is to do.
 
 mod banners;
+mod blocks;
 mod documents;
 mod edges;
 mod licences;
@@ -31,7 +32,7 @@ const FILE_CHECKS: &[fn(&RustFile<'_>) -> Vec<Finding>] =
 
 /// Checks that must see the whole workspace.
 const TREE_CHECKS: &[fn(&Tree) -> Vec<Finding>] =
-    &[documents::check, edges::check, manifests::check, proofs::check];
+    &[blocks::check, documents::check, edges::check, manifests::check, proofs::check];
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Finding {

@@ -193,7 +193,7 @@ impl Question<'_> {
             findings.push(Finding { source, verdict, reason: reason.to_owned() });
             return Derivation { decision: Verdict::Allow, findings, grant: None };
         }
-        let grant = (self.contract.gate != Gate::AskAlways).then(|| self.granted()).flatten();
+        let grant = (!self.contract.gate.always_asks()).then(|| self.granted()).flatten();
         let decision = if grant.is_some() { Verdict::Allow } else { Verdict::Ask };
         findings.extend(grant.map(|used| Finding {
             source: Source::Grant(used.grant),
@@ -216,6 +216,7 @@ impl Question<'_> {
             (Gate::Auto, _) => finding(Source::Tool, Verdict::Allow, "declared to need nobody"),
             (Gate::Ask, _) => finding(Source::Tool, Verdict::Ask, "declared to ask"),
             (Gate::AskAlways, _) => finding(Source::Tool, Verdict::Ask, "declared to ask always"),
+            (Gate::AskTwo, _) => finding(Source::Tool, Verdict::Ask, "declared to ask two people"),
             (Gate::Unset, Ownership::Mcp) => finding(
                 Source::Ownership,
                 Verdict::Ask,
@@ -255,7 +256,7 @@ impl Question<'_> {
     fn lowered_by_level(&self, declared: Verdict) -> Option<Finding> {
         let lowers = self.level == Level::Autonomous
             && declared == Verdict::Ask
-            && self.contract.gate != Gate::AskAlways;
+            && !self.contract.gate.always_asks();
         lowers.then(|| Finding {
             source: Source::Level,
             verdict: Verdict::Allow,
@@ -416,6 +417,7 @@ mod tests {
             (write, [Verdict::Allow, Verdict::Allow, Verdict::Ask, Verdict::Ask]),
             (gated(Gate::Ask), [Verdict::Allow, Verdict::Ask, Verdict::Ask, Verdict::Ask]),
             (gated(Gate::AskAlways), [Verdict::Ask; 4]),
+            (gated(Gate::AskTwo), [Verdict::Ask; 4]),
         ];
         for (contract, expected) in table {
             let found =
@@ -445,8 +447,10 @@ mod tests {
         assert_eq!(granted.grant, Some(GrantUse { grant: GrantId::from_bits(9), amount: None }));
         let denied = ask(&asks, Level::Cautious, &[rule(Verdict::Deny)], &[grant(&asks)]);
         assert_eq!((denied.decision, denied.grant), (Verdict::Deny, None));
-        let always = gated(Gate::AskAlways);
-        assert_eq!(ask(&always, Level::Cautious, &[], &[grant(&always)]).decision, Verdict::Ask);
+        for always in [gated(Gate::AskAlways), gated(Gate::AskTwo)] {
+            let granted = ask(&always, Level::Cautious, &[], &[grant(&always)]);
+            assert_eq!(granted.decision, Verdict::Ask);
+        }
         let allowed = ask(&gated(Gate::Auto), Level::Cautious, &[], &[grant(&gated(Gate::Auto))]);
         assert_eq!(allowed.grant, None, "what is allowed anyway uses up nothing");
     }

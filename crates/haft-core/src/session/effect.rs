@@ -97,6 +97,8 @@ pub enum Reply {
     Accepted,
     /// The very same resolution had been recorded before.
     AlreadyRecorded,
+    /// The yes is recorded, and the call waits for that of another person.
+    Endorsed,
     /// The message waits for the next turn.
     Queued,
 }

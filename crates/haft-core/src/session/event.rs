@@ -262,6 +262,21 @@ pub enum Event {
         /// The turn that ended the run.
         turn: u32,
     },
+    /// One of the people that a call needs said yes; it waits for another.
+    #[serde(rename = "call.endorsed")]
+    CallEndorsed {
+        /// The call.
+        call: CallId,
+        /// Which wait.
+        round: u32,
+        /// The resolver's id for it.
+        resolution: ResolutionId,
+        /// Who.
+        by: Actor,
+        /// What they add.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
     /// A wait ended.
     #[serde(rename = "call.resolved")]
     CallResolved {
@@ -412,6 +427,7 @@ impl Event {
             | Self::CallAdmitted { call, .. }
             | Self::CallPreviewing { call, .. }
             | Self::CallSuspended { call, .. }
+            | Self::CallEndorsed { call, .. }
             | Self::CallResolved { call, .. }
             | Self::CallStarted { call, .. }
             | Self::CallRetryScheduled { call, .. }
@@ -474,6 +490,7 @@ impl Event {
             Self::CallAdmitted { .. } => "call.admitted",
             Self::CallPreviewing { .. } => "call.previewing",
             Self::CallSuspended { .. } => "call.suspended",
+            Self::CallEndorsed { .. } => "call.endorsed",
             Self::CallResolved { .. } => "call.resolved",
             Self::CallStarted { .. } => "call.started",
             Self::CallRetryScheduled { .. } => "call.retry_scheduled",

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::admission::Permit;
+use super::state::DecidedBy;
 use crate::arguments::Arguments;
 use crate::digest::Digest;
 use crate::outcome::{CallResult, Directives, Output};
@@ -28,6 +29,9 @@ pub struct Suspension {
     pub fingerprint: Option<Digest>,
     /// When the attempt in doubt started, or when the wait began.
     pub since: Timestamp,
+    /// Who has said yes already, where one person is not enough.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endorsed: Vec<DecidedBy>,
 }
 
 /// What a suspended call waits for; what a renderer switches on.

@@ -53,12 +53,27 @@ pub enum Gate {
     Ask,
     /// A person approves each call, whatever the level and the grants say.
     AskAlways,
+    /// Two people approve each call, whatever the level and the grants say.
+    AskTwo,
 }
 
 impl Gate {
     /// Returns whether the definition itself asks for a person.
     pub fn asks(self) -> bool {
-        matches!(self, Self::Ask | Self::AskAlways)
+        matches!(self, Self::Ask | Self::AskAlways | Self::AskTwo)
+    }
+
+    /// Returns whether it asks about each call, so that no grant and no level can answer.
+    pub fn always_asks(self) -> bool {
+        matches!(self, Self::AskAlways | Self::AskTwo)
+    }
+
+    /// Returns how many people must say yes where it asks.
+    pub fn n_approvals(self) -> usize {
+        match self {
+            Self::AskTwo => 2,
+            Self::Unset | Self::Auto | Self::Ask | Self::AskAlways => 1,
+        }
     }
 }
 

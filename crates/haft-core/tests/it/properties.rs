@@ -110,7 +110,7 @@ fn step_or_leave() -> impl Strategy<Value = Step> {
     prop_oneof![20 => step(), 1 => Just(Step::Leave)]
 }
 
-const TOOLS: usize = 13;
+const TOOLS: usize = 14;
 
 fn tools() -> [ToolSpec; TOOLS] {
     [
@@ -135,6 +135,7 @@ fn tools() -> [ToolSpec; TOOLS] {
         mutating("do_slowly", |d| d.interrupt = InterruptBehavior::Cancel),
         mutating("do_alone", |d| d.concurrency = Concurrency::Exclusive),
         agent_tool(),
+        mutating("wire_money", |d| d.gate = Gate::AskTwo),
     ]
 }
 
@@ -163,8 +164,9 @@ pub(crate) fn perform(world: &mut World, step: &Step) {
         Step::Propose(picks) => propose(world, picks),
         Step::Resolve(pick, how, place) => {
             let call = call(world, *pick);
+            let by = if how % 2 == 0 { bob() } else { ann() };
             let how = resolution(world, *how);
-            let resolved = world.resolved(call, bob(), how);
+            let resolved = world.resolved(call, by, how);
             match place {
                 Where::Owner => world.input(Input::Resolved(resolved)).err(),
                 Where::Elsewhere => world.input_elsewhere(Input::Resolved(resolved)).err(),

@@ -511,3 +511,65 @@ fn d1_one_approval_runs_one_call() {
     assert_eq!(ids.iter().map(|id| world.executions(*id)).collect::<Vec<_>>(), [0, 1, 0]);
     assert_eq!(world.open().waiting().count(), 2);
 }
+
+fn two_keys() -> haft_core::tool::ToolSpec {
+    mutating("wire_money", |definition| definition.gate = Gate::AskTwo)
+}
+
+// S4-8, S4-20, D2: where two people must agree, the first yes is recorded and nothing runs.
+#[test]
+fn a_call_for_two_people_runs_when_the_second_agrees() {
+    let mut world = World::caller();
+    let call = world.propose(&two_keys(), &json!({"cents": 900}));
+    let first = world.resolved(call, ann(), approve());
+    assert_eq!(world.input(Input::Resolved(first.clone())), Ok(Reply::Endorsed));
+    assert_eq!(world.executions(call), 0);
+    assert_eq!(suspension(&world, call).endorsed.len(), 1);
+    assert_eq!(world.input(Input::Resolved(first)), Ok(Reply::AlreadyRecorded));
+    let again = world.resolved(call, ann(), approve());
+    let refused = world.input(Input::Resolved(again)).unwrap_err();
+    let expected = "`ann` may not approve this call twice: it needs the yes of another person";
+    assert_eq!(refused.to_string(), expected);
+    world.crash();
+    let second = world.resolved(call, bob(), approve());
+    assert_eq!(world.input(Input::Resolved(second)), Ok(Reply::Accepted));
+    assert_eq!(world.executions(call), 1);
+    world.returns(call, ok("wired")).unwrap();
+    assert!(world.outcome(call).unwrap().is_ok());
+}
+
+// S4-8, D2: one no is enough, and neither of two approvers changes what the other sees.
+#[test]
+fn one_of_two_can_deny_and_none_can_edit() {
+    let mut world = World::caller();
+    let call = world.propose(&two_keys(), &json!({"cents": 900}));
+    let edit = Edit { arguments: arguments_of(&json!({"cents": 1})), fit: Fit::Fits };
+    let edited = Resolution::Approve { edit: Some(edit), note: None, grant: None };
+    let edited = world.resolved(call, ann(), edited);
+    assert_eq!(world.input(Input::Resolved(edited)).unwrap_err().code(), "misfit");
+    let yes = world.resolved(call, ann(), approve());
+    world.input(Input::Resolved(yes)).unwrap();
+    let no = world.resolved(call, bob(), deny());
+    world.input(Input::Resolved(no)).unwrap();
+    assert_eq!(world.failure(call).class, ErrorClass::Denied);
+    assert_eq!(world.executions(call), 0);
+}
+
+// S4-8: a yes is for the tool as it was shown, so a changed one is asked about from the start.
+#[test]
+fn the_first_yes_does_not_outlive_a_change_of_the_tool() {
+    let mut world = World::caller();
+    let call = world.propose(&two_keys(), &json!({"cents": 900}));
+    let yes = world.resolved(call, ann(), approve());
+    world.input(Input::Resolved(yes)).unwrap();
+    let other = mutating("wire_money", |definition| {
+        definition.gate = Gate::AskTwo;
+        definition.input_schema =
+            Schema::new(r#"{"type":"object","properties":{"to":{"type":"string"}}}"#).unwrap();
+    });
+    let (contract, fit) = (Arc::clone(other.contract()), Fit::Fits);
+    let change = ToolChange::Redefined { contract, fit, changes: "it takes `to`".to_owned() };
+    world.input(Input::ToolChanged(ToolChanged { call, change })).unwrap();
+    let again = suspension(&world, call);
+    assert_eq!((again.reason, again.endorsed.len()), (SuspendReason::Redefined, 0));
+}

@@ -1,7 +1,6 @@
 //! Standing permission beyond a session: given, looked at, taken back.
 
 use haft_core::permission::StandingGrant;
-use haft_core::tool::Gate;
 use haft_core::{Actor, ActorKind, CallId, GrantId, SessionId};
 use haft_store::Tenant;
 
@@ -83,7 +82,7 @@ impl Grants<'_> {
         let found = self.haft.registry().get(tool);
         let found = found.ok_or_else(|| GrantError::UnknownTool { tool: tool.to_owned() })?;
         let contract = found.spec().contract();
-        if contract.gate == Gate::AskAlways {
+        if contract.gate.always_asks() {
             return Err(GrantError::NeverApplies { tool: tool.to_owned() });
         }
         let at = self.haft.toolbox.now();

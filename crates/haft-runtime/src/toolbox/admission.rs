@@ -8,7 +8,7 @@ use haft_core::session::{
     AnswerDetails, Check, Config, ContextSummarised, Event, Input, ModelAnswered, ModelFailed,
     Narrowed, Open, Phase, PolicyFacts, Proposal, ProviderResult, SoundCall,
 };
-use haft_core::tool::{Contract, Executor, Gate};
+use haft_core::tool::{Contract, Executor};
 use haft_core::{
     Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
     ToolName, WakeId,
@@ -123,7 +123,7 @@ impl Toolbox {
             now: self.clock.now(),
         };
         let asks = question.derive().decision == Verdict::Ask
-            && contract.gate != Gate::AskAlways
+            && !contract.gate.always_asks()
             && contract.executor != Executor::Provider
             && policy.unmet_precondition.is_none();
         let Some(store) = self.store.clone().filter(|_| asks) else { return Vec::new() };

@@ -74,7 +74,7 @@ export function pendingOf(call, around) {
     session: around.session, call: call.id, tool: call.called, arguments: call.arguments, ...call.wait,
     title: tool?.title, detail: tool?.detail, consequence: tool?.consequence, mode: call.contract?.mode ?? null, reach: call.contract?.reach ?? [],
     reversal: call.contract?.reversal, input_schema: tool?.input_schema, answer_schema: tool?.output_schema, derivation: call.derivation ?? undefined,
-    changes: call.changes ?? undefined, barred: call.barred ?? undefined, may_grant: call.contract?.gate !== "ask_always",
+    changes: call.changes ?? undefined, barred: call.barred ?? undefined, may_grant: !["ask_always", "ask_two"].includes(call.contract?.gate ?? ""),
     ...(isOver && last ? { decision: last } : {}),
   };
 }

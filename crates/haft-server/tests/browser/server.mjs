@@ -9,7 +9,7 @@ import path from "node:path";
 export const KEY = "test-key";
 
 /** The binary under test; `cargo xtask test` says where it is. */
-const BINARY = process.env.HAFT_BINARY ?? path.join(process.env.CARGO_TARGET_DIR ?? path.join(import.meta.dirname, "../../../../target"), "debug/haft");
+export const BINARY = process.env.HAFT_BINARY ?? path.join(process.env.CARGO_TARGET_DIR ?? path.join(import.meta.dirname, "../../../../target"), "debug/haft");
 
 async function freePort() {
   const probe = createServer();

@@ -132,15 +132,15 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        let host = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        Ok(Handshake { config: Arc::clone(&self.config), host })
+        Ok(Handshake { config: Arc::clone(&self.config), host: host.to_owned() })
     }
 }
 
-/// What is known before the handshake.
+/// What is known before the handshake. A socket of this machine has no host's name, and there is
+/// no handshake on it either.
 pub(super) struct Handshake {
     config: Arc<ClientConfig>,
-    host: ServerName<'static>,
+    host: String,
 }
 
 impl TlsConnect<Socket> for Handshake {
@@ -150,9 +150,10 @@ impl TlsConnect<Socket> for Handshake {
 
     fn connect(self, stream: Socket) -> Self::Future {
         let Self { config, host } = self;
-        Box::pin(
-            async move { Ok(Encrypted(TlsConnector::from(config).connect(host, stream).await?)) },
-        )
+        Box::pin(async move {
+            let host = ServerName::try_from(host).map_err(io::Error::other)?;
+            Ok(Encrypted(TlsConnector::from(config).connect(host, stream).await?))
+        })
     }
 }
 

@@ -111,6 +111,13 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{port}/postgres")
     }
 
+    /// The same database through its socket.
+    pub(crate) fn socket_url(&self) -> String {
+        let port = std::fs::read_to_string(self.directory.join("haft_port")).unwrap();
+        let socket = self.directory.display();
+        format!("postgres://postgres@/postgres?host={socket}&port={port}")
+    }
+
     fn is_running(&self) -> bool {
         self.directory.join("haft_port").exists() && self.pg_ctl(&["status"]).status.success()
     }

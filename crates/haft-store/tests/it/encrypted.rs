@@ -45,6 +45,19 @@ impl Setting {
     }
 }
 
+// A socket of the machine has no host's name, with which TLS would begin.
+#[test]
+fn the_database_is_reached_through_a_socket() {
+    if is_left_out() {
+        return;
+    }
+    let cluster = Cluster::private();
+    runtime().block_on(async {
+        let store = Store::connect_postgres(&cluster.socket_url()).await.unwrap();
+        assert_eq!(store.next_due().await, Ok(None));
+    });
+}
+
 #[test]
 fn the_database_is_spoken_to_in_secret_and_only_if_it_is_the_right_one() {
     if is_left_out() {

@@ -12,7 +12,6 @@ use crate::session::input::{GrantOffered, GrantRevoked};
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Call, Phase};
 use crate::session::suspension::{Decided, SuspendReason, SuspensionKind};
-use crate::tool::Gate;
 
 impl Draft {
     pub(super) fn take_grant(&mut self, grant: StandingGrant) -> Result<(), Refusal> {
@@ -28,7 +27,7 @@ impl Draft {
     pub(super) fn require_grantable(&self, grant: &StandingGrant) -> Result<(), Refusal> {
         refuse_agent(&grant.by, "give a standing permission")?;
         let always =
-            |call: &Call| call.contract.tool == grant.tool && call.contract.gate == Gate::AskAlways;
+            |call: &Call| call.contract.tool == grant.tool && call.contract.gate.always_asks();
         match self.require_open()?.calls().any(always) {
             true => Err(Refusal::GrantNeverApplies),
             false => Ok(()),
@@ -123,7 +122,7 @@ fn waits_for_a_yes(call: &Call) -> bool {
         Phase::Waiting(suspension) => {
             suspension.kind == SuspensionKind::Approval
                 && suspension.reason == SuspendReason::Asked
-                && call.contract.gate != Gate::AskAlways
+                && !call.contract.gate.always_asks()
         }
         Phase::Proposed
         | Phase::Previewing { .. }

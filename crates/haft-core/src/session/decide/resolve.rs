@@ -31,7 +31,8 @@ impl Draft {
         let Resolved { id, call, round, by, resolution, policy } = resolved;
         let (decided, found) = self.known(call)?;
         let same = |d: &DecidedBy| d.resolution == Some(id) && resolution.kind() == d.kind;
-        if decided.iter().any(same) {
+        let endorsed = found.as_ref().map_or(&[][..], |call| endorsed(call));
+        if decided.iter().chain(endorsed).any(same) {
             self.reply = Reply::AlreadyRecorded;
             return Ok(());
         }
@@ -47,6 +48,9 @@ impl Draft {
             Resolution::Approve { edit, note, grant } => {
                 if let Some(grant) = &grant {
                     self.require_grantable(grant)?;
+                }
+                if self.needs_another(&resolver, edit.as_ref())? {
+                    return self.endorse(resolver, note);
                 }
                 self.approve(&resolver, &policy, edit, note)?;
                 grant.map_or(Ok(()), |grant| self.add_grant(*grant))
@@ -110,6 +114,37 @@ impl Draft {
             Some(failure) => self.fail(call, failure),
             None => self.hand_out(call),
         }
+    }
+
+    /// Says whether a yes is not the last that a call needs. Two people agree to one thing, so
+    /// neither changes it, and neither counts twice.
+    fn needs_another(&self, resolver: &Resolver, edit: Option<&Edit>) -> Result<bool, Refusal> {
+        let call = self.call(resolver.call)?;
+        let needed = call.contract.gate.n_approvals();
+        if needed == 1 {
+            return Ok(false);
+        }
+        if edit.is_some() {
+            let message = "expected a yes or a no to the arguments as they are, for two people \
+                           must approve the same call; deny it and say what to propose instead";
+            return Err(Refusal::Misfit { message: message.to_owned() });
+        }
+        let endorsed = endorsed(call);
+        if endorsed.iter().any(|earlier| earlier.by == resolver.by) {
+            return Err(Refusal::NotAllowed {
+                actor: resolver.by.clone(),
+                action: "approve this call twice",
+                reason: "it needs the yes of another person",
+            });
+        }
+        Ok(endorsed.len() + 1 < needed)
+    }
+
+    fn endorse(&mut self, resolver: Resolver, note: Option<String>) -> Result<(), Refusal> {
+        let Resolver { id: resolution, call, by } = resolver;
+        let round = self.call(call)?.rounds;
+        self.reply = Reply::Endorsed;
+        self.emit(Event::CallEndorsed { call, round, resolution, by, note })
     }
 
     /// A yes is about one call, and lifts no limit on all of them.
@@ -230,6 +265,21 @@ fn too_deep() -> Refusal {
 fn stale_by(decided: &[DecidedBy]) -> Option<Stale> {
     let DecidedBy { by, kind, at, .. } = decided.last()?;
     Some(Stale::Decided { by: by.clone(), decision: *kind, at: *at })
+}
+
+/// Returns who has said yes to a call that waits for more of them.
+fn endorsed(call: &Call) -> &[DecidedBy] {
+    match &call.phase {
+        Phase::Waiting(suspension) => &suspension.endorsed,
+        Phase::Proposed
+        | Phase::Previewing { .. }
+        | Phase::Ready { .. }
+        | Phase::Running { .. }
+        | Phase::Verifying { .. }
+        | Phase::Cancelling { .. }
+        | Phase::AtProvider { .. }
+        | Phase::Settled { .. } => &[],
+    }
 }
 
 fn waiting(call: &Call) -> Result<&Suspension, Refusal> {

@@ -39,6 +39,9 @@ pub(super) fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             Ok(())
         }
         Event::CallSuspended { .. } => suspended(open, at, event),
+        Event::CallEndorsed { call, round, resolution, by, .. } => {
+            endorsed(find(open, *call)?, at, *round, *resolution, by)
+        }
         Event::CallResolved { call, round, resolution, by, decision } => {
             if let Decided::Granted { used } = decision {
                 spend(open, used);
@@ -146,7 +149,24 @@ fn suspended(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         permit,
         fingerprint: preview.as_ref().map(|preview| preview.fingerprint),
         since,
+        endorsed: Vec::new(),
     });
+    Ok(())
+}
+
+fn endorsed(
+    call: &mut Call,
+    at: Timestamp,
+    round: u32,
+    resolution: ResolutionId,
+    by: &Actor,
+) -> Evolved {
+    let Phase::Waiting(suspension) = &mut call.phase else { return Err("it does not wait") };
+    if suspension.round != round {
+        return Err("it waits for another round");
+    }
+    let (resolution, by, kind) = (Some(resolution), by.clone(), DecidedKind::Approve);
+    suspension.endorsed.push(DecidedBy { resolution, by, kind, at });
     Ok(())
 }
 
@@ -165,6 +185,9 @@ fn resolved(
     let ready = |permit, cause| Some(Phase::Ready { permit, cause, due: None });
     let next = match decision {
         Decided::Approve { arguments, .. } => {
+            if suspension.endorsed.len() + 1 < call.contract.gate.n_approvals() {
+                return Err("it needs another person's yes");
+            }
             let approved = match arguments {
                 Some(edited) => {
                     call.arguments = edited.clone();

@@ -120,6 +120,7 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallAdmitted { .. }
         | Event::CallPreviewing { .. }
         | Event::CallSuspended { .. }
+        | Event::CallEndorsed { .. }
         | Event::CallResolved { .. }
         | Event::CallStarted { .. }
         | Event::CallRetryScheduled { .. }

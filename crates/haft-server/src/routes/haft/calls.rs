@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use haft_core::permission::{Budget, Condition};
-use haft_core::session::{DecidedBy, Refusal, Stale};
+use haft_core::session::{DecidedBy, Refusal, Reply, Stale};
 use haft_core::{
     CallId, CallResult, Directives, ErrorClass, Failure, Millis, Output, ResolutionId, SessionId,
 };
@@ -118,6 +118,9 @@ pub(super) async fn resolve(
     let response = said.response()?;
     let by = caller.actor.clone();
     match app.haft().resolve_as(found.id, call, round, id, by, response).await {
+        Ok(Reply::Endorsed) => Ok(Json(
+            json!({ "decision": "endorse", "waits_for": "the approval of another person" }),
+        )),
         Ok(_) => {
             let known = app.store().call(found.id, call).await?;
             let decided = known.and_then(|known| known.decided);

@@ -11,7 +11,7 @@ use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use futures_util::stream;
 use haft_core::permission::Derivation;
 use haft_core::session::{Event, Open, Phase, Preview};
-use haft_core::tool::{Definition, Gate, Schema};
+use haft_core::tool::{Definition, Schema};
 use haft_core::{CallId, SessionId, Timestamp};
 use haft_runtime::Live;
 use haft_store::{Page, Pending, PendingFilter};
@@ -134,7 +134,8 @@ fn shown(app: &App, open: &Open, row: &Pending, told: &Told) -> Option<Value> {
         "answer_schema": definition.and_then(|definition| definition.output_schema.as_ref().map(schema)),
         "preview": told.preview, "derivation": told.derivation, "changes": told.changes,
         "barred": call.barred,
-        "may_grant": call.contract.gate != Gate::AskAlways,
+        "may_grant": !call.contract.gate.always_asks(),
+        "approvals": { "needed": call.contract.gate.n_approvals(), "given": suspension.endorsed },
         "expires_at": suspension.expires_at, "since": row.since,
         "agent": open.config.agent.as_ref().map(|agent| &agent.id),
     }))
@@ -181,6 +182,9 @@ pub(super) async fn watch(
 fn moves_a_wait(event: &Event) -> bool {
     matches!(
         event,
-        Event::CallSuspended { .. } | Event::CallResolved { .. } | Event::CallFinished { .. }
+        Event::CallSuspended { .. }
+            | Event::CallEndorsed { .. }
+            | Event::CallResolved { .. }
+            | Event::CallFinished { .. }
     )
 }
