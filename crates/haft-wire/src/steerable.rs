@@ -160,7 +160,7 @@ mod tests {
         );
     }
 
-    // S0-1, S0-2, S0-4: a closed envelope, nothing coerced.
+    // S0-1, S0-2, S0-4, tool_call-006: a closed envelope, nothing coerced.
     #[test]
     fn s0_1_s0_2_s0_4_a_call_has_exactly_three_members_of_their_types() {
         refused_call(

@@ -108,6 +108,18 @@ enum Open {
     Wait(CallId),
 }
 
+/// A span that begins.
+struct Begun {
+    id: String,
+    name: String,
+    kind: SpanKind,
+    attrs: Map<String, Value>,
+}
+
+fn members(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
 impl Trace {
     /// Begins with nothing.
     pub fn new(session: SessionId) -> Self {
@@ -143,12 +155,12 @@ impl Trace {
                     "mode": contract.mode, "executor": contract.executor,
                     "arguments": arguments.record(),
                 });
-                self.calls.insert(*call, attrs.as_object().cloned().unwrap_or_default());
+                self.calls.insert(*call, members(&attrs));
             }
             Event::CallStarted { call, attempt, cause, .. } => {
                 let more = json!({"attempt": attempt, "cause": cause});
                 let id = format!("{call}/{attempt}");
-                self.begin_of_call(Open::Dispatch(*call), at, id, SpanKind::Tool, *call, &more);
+                self.begin_of_call(Open::Dispatch(*call), at, id, &more);
             }
             Event::CallRetryScheduled { call, failure, .. } => {
                 self.end(Open::Dispatch(*call), at, failure.class.into());
@@ -198,7 +210,7 @@ impl Trace {
             }
         }
         let id = format!("{call}:{round}");
-        self.begin_of_call(Open::Wait(call), at, id, SpanKind::Policy, call, more);
+        self.begin_of_call(Open::Wait(call), at, id, more);
     }
 
     /// Returns the spans in the order in which they began.
@@ -209,39 +221,32 @@ impl Trace {
     fn begin_turn(&mut self, at: Timestamp, turn: u32) {
         self.end(Open::Turn, at, SpanStatus::Ok);
         self.turn = None;
-        let (id, attrs) = (format!("turn-{turn}"), json!({"turn": turn}));
-        self.begin(Open::Turn, at, id.clone(), "turn".to_owned(), SpanKind::Custom, attrs.clone());
-        self.turn = Some(id.clone());
+        let (id, attrs) = (format!("turn-{turn}"), members(&json!({"turn": turn})));
+        let (name, kind) = ("turn".to_owned(), SpanKind::Custom);
+        self.begin(Open::Turn, at, Begun { id: id.clone(), name, kind, attrs: attrs.clone() });
         if self.driver == Driver::Model {
-            let (id, name) = (format!("{id}/chat"), "chat".to_owned());
-            self.begin(Open::Model, at, id, name, SpanKind::Llm, attrs);
+            let (name, kind) = ("chat".to_owned(), SpanKind::Llm);
+            self.turn = Some(id.clone());
+            self.begin(Open::Model, at, Begun { id: format!("{id}/chat"), name, kind, attrs });
         }
+        self.turn = Some(id);
     }
 
-    fn begin_of_call(
-        &mut self,
-        what: Open,
-        at: Timestamp,
-        id: String,
-        kind: SpanKind,
-        call: CallId,
-        more: &Value,
-    ) {
+    /// Begins something of a call, with all that is known of the call.
+    fn begin_of_call(&mut self, what: Open, at: Timestamp, id: String, more: &Value) {
+        let (call, kind) = match what {
+            Open::Dispatch(call) => (call, SpanKind::Tool),
+            Open::Wait(call) => (call, SpanKind::Policy),
+            Open::Turn | Open::Model => return,
+        };
         let mut attrs = self.calls.get(&call).cloned().unwrap_or_default();
-        attrs.extend(more.as_object().cloned().unwrap_or_default());
+        attrs.extend(members(more));
         let name = attrs.get("tool").and_then(Value::as_str).unwrap_or_default().to_owned();
-        self.begin(what, at, id, name, kind, Value::Object(attrs));
+        self.begin(what, at, Begun { id, name, kind, attrs });
     }
 
-    fn begin(
-        &mut self,
-        what: Open,
-        at: Timestamp,
-        span_id: String,
-        name: String,
-        kind: SpanKind,
-        attrs: Value,
-    ) {
+    fn begin(&mut self, what: Open, at: Timestamp, begun: Begun) {
+        let Begun { id: span_id, name, kind, attrs } = begun;
         self.open.insert(what, self.spans.len());
         self.spans.push(Span {
             span_id,
@@ -253,7 +258,7 @@ impl Trace {
             start_ms: at.ms(),
             end_ms: None,
             duration_ms: None,
-            attrs: attrs.as_object().cloned().unwrap_or_default(),
+            attrs,
         });
     }
 

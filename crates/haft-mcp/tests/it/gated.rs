@@ -57,7 +57,7 @@ fn asks() -> Definition {
     definition
 }
 
-fn node(questions: &Questions, paid: &Arc<AtomicU32>) -> HaftBuilder {
+pub(crate) fn node(questions: &Questions, paid: &Arc<AtomicU32>) -> HaftBuilder {
     haft_mcp::install(Haft::builder(), questions).tool(pays(paid)).declare(asks())
 }
 
@@ -156,7 +156,7 @@ fn yes() -> Response {
     Response::Approve { arguments: None, note: None, grant: None }
 }
 
-fn served(node: &TestNode, questions: &Questions, consent: Consent) -> McpServer {
+pub(crate) fn served(node: &TestNode, questions: &Questions, consent: Consent) -> McpServer {
     McpServer::new(node.haft().clone(), questions.clone(), settings(consent))
 }
 

@@ -6,6 +6,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
 mod conformance;
+mod doors;
 mod fixture;
 mod gated;
 mod killed;

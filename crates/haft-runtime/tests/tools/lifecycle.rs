@@ -27,6 +27,31 @@ async fn a_call_gives_what_the_tools_code_gives() {
     assert_eq!(effects.count(), 1);
 }
 
+// S0-21: what only reaches outside is run without a question, and all of it is in the log.
+#[tokio::test]
+async fn s0_21_an_external_tool_runs_at_once_and_is_logged() {
+    let effects = Effects::default();
+    let external = echo(&effects, "exchange_rate", |definition| {
+        definition.facets = haft_core::tool::Facets::default();
+        definition.mode = Some(haft_core::tool::Mode::External);
+    });
+    let node = node(builder().tool(external));
+    let session = node.session().await;
+    let answer = node.haft().call(session, "exchange_rate", object(json!({"n": 1}))).await.unwrap();
+    let call = done(answer).call;
+    assert_eq!(effects.count(), 1);
+    let record = node.record(session).await;
+    let logged = ["call.proposed", "call.admitted", "call.started", "call.finished"];
+    assert_eq!(record.names_of(call), logged);
+    let said = record.events().iter().find_map(|event| match event {
+        Event::CallProposed { arguments, derivation, .. } => Some((arguments, derivation)),
+        _ => None,
+    });
+    let (arguments, derivation) = said.unwrap();
+    assert_eq!(arguments.record(), &object(json!({"n": 1})));
+    assert!(!derivation.findings.is_empty(), "and why it was let through");
+}
+
 // S3-13: the order of a call's way, one event each; limits and permission lie in `call.proposed`
 // and `call.admitted`.
 #[tokio::test]

@@ -213,6 +213,7 @@ test("everything can be done without a mouse", async () => {
 });
 
 // What comes from models, tools and people is text wherever it is shown.
+// approval-024: a text node, whatever it holds.
 test("nothing that is displayed is taken for markup", async () => {
   const shown = await page();
   const evil = { title: MARKUP, detail: MARKUP, tool: MARKUP, mode: MARKUP, reach: [MARKUP], changes: MARKUP, barred: MARKUP, reason: MARKUP, consequence: MARKUP,
@@ -337,6 +338,19 @@ test("S0-19 an irreversible call that ran by itself offers its undo", async () =
   await timeline.getByRole("button", { name: "Undo" }).click();
   await timeline.getByText("Taken back").waitFor();
   assert.deepEqual(await shown.evaluate(() => window.told), ["call_9"]);
+  await shown.context().close();
+});
+
+// S0-34: whoever reads a stream passes over what it does not know.
+test("S0-34 events of a type that the page does not know change nothing", async () => {
+  const steps = [proposed("call_1", "get_weather"), finished("call_1", "get_weather", { ok: { content: [] } })];
+  const unknown = { type: "call.teleported", call: "call_1", to: "elsewhere" };
+  const shown = await page();
+  const seen = (events) => shown.evaluate((entries) => {
+    const model = window.model(entries);
+    return { calls: [...model.calls.values()].map((call) => window.simpleStatus(call)), items: model.items.length };
+  }, log(events));
+  assert.deepEqual(await seen([unknown, steps[0], unknown, steps[1], unknown]), await seen(steps));
   await shown.context().close();
 });
 
