@@ -85,18 +85,8 @@ impl Grants<'_> {
         if contract.gate.always_asks() {
             return Err(GrantError::NeverApplies { tool: tool.to_owned() });
         }
-        let at = self.haft.toolbox.now();
-        Ok(StandingGrant {
-            id: GrantId::from_bits(self.haft.driver.fresh()?),
-            tool: contract.tool.clone(),
-            contract: contract.digest,
-            when: terms.when,
-            uses_left: terms.uses,
-            budget: terms.budget,
-            expires_at: terms.lasts.map(|lasts| at + lasts),
-            by,
-            at,
-        })
+        let id = GrantId::from_bits(self.haft.driver.fresh()?);
+        Ok(terms.granted(id, contract, by, self.haft.toolbox.now()))
     }
 
     /// Gives a standing permission for a tool as it is registered now, and lets it settle the

@@ -7,10 +7,10 @@ use haft_core::session::{
     Call, DecidedBy, DecidedKind, Edit, Fit, Open, Phase, PolicyFacts, Refusal, Reply, Resolution,
     Resolved, Returned, Settlement, Stale, State, SuspensionKind,
 };
-use haft_core::tool::Redaction;
+use haft_core::tool::{Contract, Redaction};
 use haft_core::{
     Actor, Arguments, CallId, CallResult, Directives, ErrorClass, Failure, GrantId, Millis, Output,
-    ResolutionId, SessionId,
+    ResolutionId, SessionId, Timestamp,
 };
 use haft_store::{CallStage, StoredCall};
 use serde_json::{Map, Value};
@@ -96,6 +96,29 @@ pub struct GrantTerms {
     pub budget: Option<Budget>,
     /// For how long; `None` for the whole session.
     pub lasts: Option<Millis>,
+}
+
+impl GrantTerms {
+    /// Returns the grant that somebody gives on these terms, for a tool as its contract has it.
+    pub fn granted(
+        self,
+        id: GrantId,
+        contract: &Contract,
+        by: Actor,
+        at: Timestamp,
+    ) -> StandingGrant {
+        StandingGrant {
+            id,
+            tool: contract.tool.clone(),
+            contract: contract.digest,
+            when: self.when,
+            uses_left: self.uses,
+            budget: self.budget,
+            expires_at: self.lasts.map(|lasts| at + lasts),
+            by,
+            at,
+        }
+    }
 }
 
 impl Haft {
@@ -289,18 +312,8 @@ impl Haft {
         by: &Actor,
         terms: GrantTerms,
     ) -> Result<StandingGrant, ResolveError> {
-        let at = self.toolbox.now();
-        Ok(StandingGrant {
-            id: GrantId::from_bits(self.driver.fresh()?),
-            tool: call.contract.tool.clone(),
-            contract: call.contract.digest,
-            when: terms.when,
-            uses_left: terms.uses,
-            budget: terms.budget,
-            expires_at: terms.lasts.map(|lasts| at + lasts),
-            by: by.clone(),
-            at,
-        })
+        let id = GrantId::from_bits(self.driver.fresh()?);
+        Ok(terms.granted(id, &call.contract, by.clone(), self.toolbox.now()))
     }
 
     /// Takes in what a person says that a call gave. They can say something else, so what does

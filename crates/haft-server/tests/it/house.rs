@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use haft_agent::Script;
 use haft_core::session::Returned;
 use haft_core::tool::{Definition, Gate, Mutates, Reach, Schema, Undo, UndoSource};
 use haft_core::{Actor, ActorId, ActorKind, CallResult, Millis, Output};
@@ -18,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// A running server with tools that nobody outside is harmed by.
 pub(crate) struct House {
     pub(crate) data: TempDir,
+    pub(crate) haft: Haft,
     notes: Arc<AtomicU32>,
     keys: Keys,
     address: String,
@@ -64,19 +66,36 @@ fn tools(notes: &Arc<AtomicU32>) -> HaftBuilder {
         .tool(tool(delete, move || _ = deleted.fetch_sub(1, Ordering::SeqCst)))
 }
 
+/// A model that asks for one call each time it is spoken to.
+const ASKS: &str = r#"{
+    "turns": [
+        {"say": "Let me look.", "calls": [{"tool": "bash", "arguments": {"euro": 5}}]},
+        {"say": "Done."}
+    ],
+    "then": "repeat"
+}"#;
+
+/// An agent with that model, which may do nothing unasked.
+pub(crate) fn asking_agent() -> Value {
+    let policy = json!({"permission_policy": {"type": "always_ask"}});
+    let tools = json!([{"type": "agent_toolset_20260401", "default_config": policy}]);
+    json!({"name": "Asks", "model": "scripted/asks", "tools": tools})
+}
+
 impl House {
     pub(crate) async fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(data.path()).unwrap();
         let notes = Arc::new(AtomicU32::new(1));
-        let model = Models::new(ModelSettings::default());
+        let scripts = BTreeMap::from([("asks".to_owned(), Script::from_json(ASKS).unwrap())]);
+        let model = Models::new(ModelSettings { scripts, ..ModelSettings::default() });
         let haft = tools(&notes).model(model).start(store.clone()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = Config { client_grace: None, ..Config::default() };
-        let server = Server::bind(haft, listener, config).await.unwrap();
+        let server = Server::bind(haft.clone(), listener, config).await.unwrap();
         let address = server.address().to_string();
         drop(tokio::spawn(server.run(std::future::pending())));
-        Self { data, notes, keys: Keys::new(store, None), address }
+        Self { data, haft, notes, keys: Keys::new(store, None), address }
     }
 
     /// Makes a key for someone of a tenant.
@@ -110,6 +129,12 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     pub(crate) async fn raw(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, body) = self.text(method, path, body).await;
+        (status, serde_json::from_str(&body).unwrap_or_default())
+    }
+
+    /// Asks for something whatever it is written in, until nothing more comes.
+    pub(crate) async fn text(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut connection = TcpStream::connect(&self.address).await.unwrap();
         let key = self.key.as_ref().map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
         let (address, length) = (&self.address, body.len());
@@ -122,7 +147,7 @@ impl Visitor {
         connection.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or_default())
+        (status, body.to_owned())
     }
 
     pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {

@@ -3,9 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
 
 mod audit;
+mod channels;
+mod doors;
+mod grants;
 mod house;
 mod rules;
 mod scopes;
+mod steerable;
 mod treatments;
 mod versions;
 mod wakes;

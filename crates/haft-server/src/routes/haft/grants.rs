@@ -31,21 +31,13 @@ fn proposed(
     let terms: Terms = read(Value::Object(body))?;
     let open = found.open().ok_or_else(|| Error::invalid("the session has ended"))?;
     let missing = || Error::not_found("tool", tool.as_str());
-    let definition = definition(app, open, tool.as_str()).ok_or_else(missing)?;
+    // By the name that people see, which may be another tool's own.
+    let name = open.config.toolset.meant(tool.as_str());
+    let definition = definition(app, open, name).ok_or_else(missing)?;
     let spec = haft_core::tool::ToolSpec::new(definition).map_err(Error::internal)?;
-    let GrantTerms { when, uses, budget, lasts } = terms.into();
     let at = app.now();
-    Ok(StandingGrant {
-        id: GrantId::from_bits(fresh_bits(at).map_err(Error::internal)?),
-        tool,
-        contract: spec.contract().digest,
-        when,
-        uses_left: uses,
-        budget,
-        expires_at: lasts.map(|lasts| at + lasts),
-        by: caller.actor.clone(),
-        at,
-    })
+    let id = GrantId::from_bits(fresh_bits(at).map_err(Error::internal)?);
+    Ok(GrantTerms::from(terms).granted(id, spec.contract(), caller.actor.clone(), at))
 }
 
 /// Tries a permission on the recorded calls of its tool, the newest first. Nothing is given.
