@@ -175,7 +175,8 @@ impl Drop for Writer {
 struct Gathering<'a> {
     queue: &'a mut mpsc::Receiver<Box<dyn Job>>,
     wanted: usize,
-    until: Instant,
+    /// For how much longer nothing may be done but wait.
+    patience: Duration,
 }
 
 impl Gathering<'_> {
@@ -184,14 +185,19 @@ impl Gathering<'_> {
         if len >= BATCH_LEN_MAX {
             return None;
         }
-        loop {
-            match self.queue.try_recv() {
-                Ok(job) => return Some(job),
-                Err(_) if len >= self.wanted || Instant::now() >= self.until => return None,
-                // The others need the processor to come here.
-                Err(_) => std::thread::yield_now(),
+        if let Ok(job) = self.queue.try_recv() {
+            return Some(job);
+        }
+        let idle = Instant::now();
+        while len < self.wanted && idle.elapsed() < self.patience {
+            // The others need the processor to come here.
+            std::thread::yield_now();
+            if let Ok(job) = self.queue.try_recv() {
+                self.patience = self.patience.saturating_sub(idle.elapsed());
+                return Some(job);
             }
         }
+        None
     }
 }
 
@@ -224,8 +230,8 @@ impl Batches {
     fn run(mut self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         let mut last_len = 0;
         while let Some(first) = queue.blocking_recv() {
-            let (wanted, until) = (last_len / 2, Instant::now() + GATHER_MAX);
-            last_len = self.settle(first, Some(Gathering { queue: &mut queue, wanted, until }));
+            let (wanted, patience) = (last_len / 2, GATHER_MAX);
+            last_len = self.settle(first, Some(Gathering { queue: &mut queue, wanted, patience }));
         }
     }
 
