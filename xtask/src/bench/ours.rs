@@ -22,13 +22,12 @@ pub(super) struct Ours {
 }
 
 impl Ours {
+    /// Builds the binary, unless `HAFT` names one that is to be measured.
     pub(super) fn build(root: &Path, target: &Path, scratch: &Path) -> anyhow::Result<Self> {
-        let mut build = metadata::cargo();
-        build.args(["build", "--release", "-p", "haft-cli"]).current_dir(root);
-        if !build.status()?.success() {
-            bail!("the binary cannot be built");
-        }
-        let haft = target.join("release/haft");
+        let haft = match std::env::var_os("HAFT") {
+            Some(haft) => PathBuf::from(haft),
+            None => build_release(root, target)?,
+        };
         Ok(Self { root: root.to_owned(), haft, scratch: scratch.to_owned() })
     }
 
@@ -115,6 +114,15 @@ impl Ours {
     fn cargo_bench(&self, arguments: &[&str]) -> Measured<String> {
         said(metadata::cargo().args(["bench", "--quiet"]).args(arguments).current_dir(&self.root))
     }
+}
+
+fn build_release(root: &Path, target: &Path) -> anyhow::Result<PathBuf> {
+    let mut build = metadata::cargo();
+    build.args(["build", "--release", "-p", "haft-cli"]).current_dir(root);
+    if !build.status()?.success() {
+        bail!("the binary cannot be built");
+    }
+    Ok(target.join("release/haft"))
 }
 
 /// Reads a column of times from a table whose first column is the size.
