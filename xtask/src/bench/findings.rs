@@ -70,15 +70,15 @@ impl Machine {
 
 impl Findings {
     pub(super) fn new(machine: Machine) -> Self {
-        let missing = || Err("not measured".to_owned());
+        let missing = || "it was not asked for".to_owned();
         Self {
             machine,
             durable: Vec::new(),
             history: Vec::new(),
             dispatch: Vec::new(),
             parked: Vec::new(),
-            nodes: missing(),
-            searches: missing(),
+            nodes: Err(missing()),
+            searches: Err(missing()),
             peers: Vec::new(),
         }
     }

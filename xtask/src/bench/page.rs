@@ -315,7 +315,7 @@ mod tests {
         let page = page(&findings());
         assert!(page.contains("| Other | 400 | 150.0× | 10 | 1.0× |"), "{page}");
         assert!(page.contains("| Absent | not measured: it is in no registry"), "{page}");
-        assert!(page.contains("Not measured: not measured"), "nothing is made up: {page}");
+        assert!(page.contains("Not measured: it was not asked for"), "nothing is made up: {page}");
     }
 
     #[test]
