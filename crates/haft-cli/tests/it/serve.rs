@@ -1,6 +1,7 @@
 //! `haft serve` over real HTTP, with the scripted demo agent that a fresh install has.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 

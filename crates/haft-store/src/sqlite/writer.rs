@@ -120,17 +120,19 @@ impl std::fmt::Debug for dyn Job {
 }
 
 impl Writer {
-    pub(super) fn start(
-        path: &Path,
-        heads: Heads,
-        measures: Arc<Measures>,
-    ) -> Result<Self, Error> {
+    pub(super) fn start(path: &Path, heads: Heads, measures: Arc<Measures>) -> Result<Self, Error> {
         let mut connection = connection::writer(path)?;
         let checkpoints = Checkpoints::start(path, &mut connection)?;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
         let hints = watch::Sender::new(0);
-        let batches =
-            Batches { connection, checkpoints, heads, hints: hints.clone(), measures, stopped: None };
+        let batches = Batches {
+            connection,
+            checkpoints,
+            heads,
+            hints: hints.clone(),
+            measures,
+            stopped: None,
+        };
         let thread = std::thread::Builder::new()
             .name("haft-store-writer".to_owned())
             .spawn(move || batches.run(queue))
