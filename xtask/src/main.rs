@@ -1,9 +1,10 @@
-//! The project's own chores: `cargo xtask test`, `tidy` and `docs`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `bench` and `docs`.
 //!
 //! This file only reads the arguments and turns a result into an exit code. Exit codes: 0 all is
 //! well, 1 something was found or failed, 2 the arguments make no sense.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the terminal is all xtask has")]
 
+mod bench;
 mod browser;
 mod clients;
 mod document;
@@ -21,6 +22,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bench::Extent;
 use steps::Scope;
 
 const USAGE: &str = "\
@@ -30,6 +32,8 @@ usage: cargo xtask <chore>
   test fast    the same without the steps that need more than the toolchain
   guides NAME  run the documents whose path contains NAME, as `test` runs all of them
   tidy         what a machine can check about the source: edges, sizes, licences, documents
+  bench        ours and the peers in one run, written to docs/benchmarks.md
+  bench brief  the same with small sizes, written to target/bench/docs
   docs         write the generated pages below docs/";
 
 fn main() -> ExitCode {
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
 
 #[derive(Debug, PartialEq)]
 enum Chore {
+    Bench(Extent),
     Docs,
     Guides(String),
     Help,
@@ -69,6 +74,8 @@ pub(crate) enum Verdict {
 impl Chore {
     fn parse(args: &[&str]) -> Option<Chore> {
         match args {
+            ["bench"] => Some(Chore::Bench(Extent::Whole)),
+            ["bench", "brief"] => Some(Chore::Bench(Extent::Brief)),
             ["docs"] => Some(Chore::Docs),
             ["guides", only] => Some(Chore::Guides((*only).to_owned())),
             ["help" | "--help" | "-h"] => Some(Chore::Help),
@@ -81,6 +88,7 @@ impl Chore {
 
     fn run(&self, root: &Path) -> anyhow::Result<Verdict> {
         match self {
+            Chore::Bench(extent) => bench::run(root, *extent),
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
             Chore::Guides(only) => guides::run(root, only),
             Chore::Help => {
@@ -112,6 +120,8 @@ mod tests {
         assert_eq!(Chore::parse(&["test"]), Some(Chore::Test(Scope::All)));
         assert_eq!(Chore::parse(&["test", "fast"]), Some(Chore::Test(Scope::Fast)));
         assert_eq!(Chore::parse(&["tidy"]), Some(Chore::Tidy));
+        assert_eq!(Chore::parse(&["bench"]), Some(Chore::Bench(Extent::Whole)));
+        assert_eq!(Chore::parse(&["bench", "brief"]), Some(Chore::Bench(Extent::Brief)));
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
         assert_eq!(Chore::parse(&["guides", "x"]), Some(Chore::Guides("x".to_owned())));
         assert_eq!(Chore::parse(&["--help"]), Some(Chore::Help));

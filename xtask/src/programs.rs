@@ -1,7 +1,7 @@
 //! What the tests need beside the toolchain, installed by the system's package manager where it is
 //! missing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
@@ -80,8 +80,18 @@ fn has_venv() -> bool {
 }
 
 fn has_server(versions: &Path) -> bool {
+    server_in(versions).is_some()
+}
+
+/// Returns where the programs of an installed PostgreSQL server are.
+pub(crate) fn postgresql() -> Option<PathBuf> {
+    server_in(Path::new(POSTGRESQL_VERSIONS))
+}
+
+fn server_in(versions: &Path) -> Option<PathBuf> {
     let versions = std::fs::read_dir(versions).into_iter().flatten().flatten();
-    versions.into_iter().any(|version| version.path().join("bin/initdb").exists())
+    let programs = versions.map(|version| version.path().join("bin"));
+    programs.into_iter().find(|programs| programs.join("initdb").exists())
 }
 
 #[cfg(test)]

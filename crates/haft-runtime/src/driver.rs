@@ -267,6 +267,11 @@ impl<P: Performer> Driver<P> {
         &self.shared.store
     }
 
+    /// Returns what this node is called in the store.
+    pub fn node(&self) -> &NodeId {
+        &self.shared.node
+    }
+
     /// Returns how many sessions are at work here.
     pub fn n_at_work(&self) -> usize {
         self.shared.table().at_work.len()

@@ -51,6 +51,7 @@ impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
         Self(Arc::new(Inner {
             objects: Objects::new(haft.store().clone()),
+            presence: Presence::new(haft.store().clone(), haft.driver().node().clone()),
             haft,
             keys,
             feeds: Feeds::default(),
@@ -59,7 +60,6 @@ impl App {
             hosts,
             origins: config.origins.clone(),
             invitation: Invitation::default(),
-            presence: Presence::default(),
             webhooks: config.webhooks,
             metrics: Metrics::default(),
             shutdown: CancellationToken::new(),

@@ -1,20 +1,20 @@
 //! Which clients are there to run a session's calls, and what becomes of calls that none is there
 //! for.
 //!
-//! A client is there for as long as its stream of the session lasts. A call for a client waits a
-//! short grace for one to come, or to come back, and then fails in a way that the model can act
-//! upon. A custom tool of the wire API is not meant: the program that made its session answers
-//! for it, whenever it likes until the wait runs out.
+//! A client is there for as long as its stream of the session lasts, on whatever node; the store
+//! tells the nodes of each other's clients. A call for a client waits a short grace for one to
+//! come, or to come back, and then fails in a way that the model can act upon. A custom tool of the
+//! wire API is not meant: the program that made its session answers for it, whenever it likes until
+//! the wait runs out.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_core::session::{ClientGone, Input, SuspensionKind};
 use haft_core::tool::Ownership;
-use haft_core::{Millis, SessionId, Timestamp};
-use haft_runtime::Clock;
-use haft_store::{Page, Pending, PendingFilter};
+use haft_core::{Millis, SessionId};
+use haft_store::{Attendance, ClientNote, Moment, NodeId, Page, Pending, PendingFilter, Store};
 
 use crate::app::App;
 use crate::error::Error;
@@ -25,68 +25,124 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How many such calls are dealt with at a time.
 const CALLS_MAX: u32 = 256;
 
-/// Who is there, by session and tool.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Presence(Arc<Mutex<HashMap<(SessionId, String), Seen>>>);
+/// Who is there, on this node.
+#[derive(Debug, Clone)]
+pub(crate) struct Presence {
+    store: Store,
+    node: NodeId,
+    here: Arc<Mutex<Here>>,
+    /// Held while the store is told, so that it hears of changes in their order.
+    telling: Arc<tokio::sync::Mutex<()>>,
+}
+
+type Role = (SessionId, String);
 
 #[derive(Debug, Default)]
-struct Seen {
-    n_here: usize,
-    /// When the last one left.
-    left_at: Option<Timestamp>,
+struct Here {
+    /// How many clients there are, by session and tool.
+    clients: HashMap<Role, usize>,
+    /// Whose coming or going the store has not heard of.
+    untold: HashSet<Role>,
 }
 
 /// A client that is there, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Present {
     presence: Presence,
-    session: SessionId,
-    tools: Vec<String>,
+    roles: Vec<Role>,
 }
 
 impl Presence {
-    pub(crate) fn enter<'a>(
-        &self,
-        session: SessionId,
-        tools: impl Iterator<Item = &'a str>,
-    ) -> Present {
-        let tools: Vec<String> = tools.map(str::to_owned).collect();
-        self.each(session, &tools, |seen| seen.n_here += 1);
-        Present { presence: self.clone(), session, tools }
+    pub(crate) fn new(store: Store, node: NodeId) -> Self {
+        Self { store, node, here: Arc::default(), telling: Arc::default() }
     }
 
-    fn each(&self, session: SessionId, tools: &[String], mut change: impl FnMut(&mut Seen)) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for tool in tools {
-            change(seen.entry((session, tool.clone())).or_default());
+    /// Takes a client in. Every node knows of it when this returns; if the store has trouble, soon
+    /// after that is over.
+    pub(crate) async fn enter(
+        &self,
+        session: SessionId,
+        tools: impl Iterator<Item = String>,
+    ) -> Present {
+        let roles: Vec<Role> = tools.map(|tool| (session, tool)).collect();
+        self.lock().enter(&roles);
+        let present = Present { presence: self.clone(), roles };
+        if let Err(error) = self.tell().await {
+            tracing::warn!(%error, "the other nodes could not be told of a client");
+        }
+        present
+    }
+
+    /// Tells the store who came and who left since it was told last.
+    async fn tell(&self) -> Result<(), Error> {
+        let _order = self.telling.lock().await;
+        let (untold, notes) = self.lock().take_untold();
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let told = self.store.note_clients(&self.node, notes, Moment::Clock).await;
+        if told.is_err() {
+            self.lock().untold.extend(untold);
+        }
+        Ok(told?)
+    }
+
+    /// Returns whether a call that waits has waited long enough for nobody.
+    async fn is_abandoned(&self, wait: &Pending, tool: &str, grace: Millis) -> Result<bool, Error> {
+        if self.lock().clients.contains_key(&(wait.session, tool.to_owned())) {
+            return Ok(false);
+        }
+        let away = self.store.client_away_for(wait.session, tool, Moment::Clock).await?;
+        Ok(away.is_none_or(|away| away >= grace))
+    }
+
+    /// A panic while it is held leaves it whole.
+    fn lock(&self) -> MutexGuard<'_, Here> {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Here {
+    fn enter(&mut self, roles: &[Role]) {
+        for role in roles {
+            let n_here = self.clients.entry(role.clone()).or_default();
+            *n_here += 1;
+            if *n_here == 1 {
+                self.untold.insert(role.clone());
+            }
         }
     }
 
-    /// Returns whether a call that waits since some time has waited long enough for nobody.
-    fn is_abandoned(&self, wait: &Pending, tool: &str, now: Timestamp, grace: Millis) -> bool {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = match seen.get(&(wait.session, tool.to_owned())) {
-            Some(Seen { n_here: 1.., .. }) => return false,
-            Some(Seen { left_at: Some(left_at), .. }) => (*left_at).max(wait.since),
-            Some(Seen { left_at: None, .. }) | None => wait.since,
-        };
-        since + grace <= now
+    fn leave(&mut self, roles: &[Role]) {
+        for role in roles {
+            let Some(n_here) = self.clients.get_mut(role) else { continue };
+            *n_here -= 1;
+            if *n_here == 0 {
+                self.clients.remove(role);
+                self.untold.insert(role.clone());
+            }
+        }
     }
 
-    /// Forgets who left longer ago than anyone is waited for.
-    fn forget(&self, now: Timestamp, grace: Millis) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|_, seen| seen.n_here > 0 || seen.left_at.is_some_and(|at| at + grace > now));
+    fn take_untold(&mut self) -> (HashSet<Role>, Vec<ClientNote>) {
+        let untold = std::mem::take(&mut self.untold);
+        let note = |role: &Role| ClientNote {
+            session: role.0,
+            tool: role.1.clone(),
+            attendance: match self.clients.contains_key(role) {
+                true => Attendance::Here,
+                false => Attendance::Gone,
+            },
+        };
+        let notes = untold.iter().map(note).collect();
+        (untold, notes)
     }
 }
 
 impl Drop for Present {
+    /// The store hears of it at the next look.
     fn drop(&mut self) {
-        let now = Clock::System.now();
-        self.presence.each(self.session, &self.tools, |seen| {
-            seen.n_here = seen.n_here.saturating_sub(1);
-            seen.left_at = Some(now);
-        });
+        self.presence.lock().leave(&self.roles);
     }
 }
 
@@ -108,14 +164,19 @@ pub(crate) async fn watch(app: App, grace: Millis) {
 async fn look(app: &App, grace: Millis) -> Result<(), Error> {
     let kind = Some(SuspensionKind::ClientExec);
     let filter = PendingFilter { tenant: None, session: None, kind };
+    let presence = app.presence();
+    presence.tell().await?;
     let now = app.now();
     for wait in app.store().pending(&filter, &Page::first(CALLS_MAX)).await? {
+        if wait.since + grace > now {
+            continue;
+        }
         let Some(loaded) = app.store().load(wait.session).await? else { continue };
         let Some(open) = loaded.state.as_open() else { continue };
         let Some(call) = open.call(wait.call) else { continue };
         let called = open.config.toolset.called(call.contract.tool.as_str());
         let is_a_programs = call.contract.ownership == Ownership::Custom;
-        if is_a_programs || !app.presence().is_abandoned(&wait, called, now, grace) {
+        if is_a_programs || !presence.is_abandoned(&wait, called, grace).await? {
             continue;
         }
         let gone = ClientGone { call: wait.call, round: wait.round };
@@ -124,6 +185,5 @@ async fn look(app: &App, grace: Millis) -> Result<(), Error> {
             tracing::debug!(%error, "a call without a client was not ended");
         }
     }
-    app.presence().forget(now, grace);
     Ok(())
 }

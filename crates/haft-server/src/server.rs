@@ -33,8 +33,8 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// What MCP clients are served at `/mcp`.
     pub mcp: Option<McpServer>,
-    /// How long a call for a client waits for one to be there; `None` for as long as it waits for
-    /// anything, where clients may be connected to another node.
+    /// How long a call for a client waits for one to be there, on whatever node; `None` for as long
+    /// as it waits for anything.
     pub client_grace: Option<Millis>,
     /// Sites whose pages may call, such as `https://app.example.org`; without any, only the
     /// server's own.

@@ -11,6 +11,7 @@
 //! retry or when to wake a model. It reads no configuration and starts no process.
 
 mod append;
+mod client;
 mod content;
 mod error;
 mod key;
@@ -26,6 +27,7 @@ mod store;
 mod work;
 
 pub use append::{Append, AppendError, CreateError, Created, Fence, FollowedBy, NewSession};
+pub use client::{Attendance, ClientNote};
 pub use content::{
     ArtifactError, Document, Expected, Hit, NewArtifact, Place, Put, PutError, Query,
     StoredArtifact, StoredVersion, VersionInfo, Which,

@@ -13,6 +13,7 @@ use haft_core::{Actor, ArtifactId, CallId, Digest, Millis, SessionId, Timestamp}
 use tokio::sync::watch;
 
 use crate::append::{Append, AppendError, CreateError, Created, NewSession, Prepared};
+use crate::client::ClientNote;
 use crate::content::{
     ArtifactError, Document, Hit, NewArtifact, Place, Put, PutError, Query, StoredArtifact,
     StoredVersion, VersionInfo, Which,
@@ -357,6 +358,36 @@ impl Store {
     /// When it cannot be stored.
     pub async fn finish_wake(&self, wake: Wake) -> Result<(), Error> {
         on_backend!(self, finish_wake(wake))
+    }
+
+    /// Says which clients are connected to a node, and which are no more. They count for as long as
+    /// the node is alive.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stored.
+    pub async fn note_clients(
+        &self,
+        node: &NodeId,
+        notes: Vec<ClientNote>,
+        now: Moment,
+    ) -> Result<(), Error> {
+        on_backend!(self, note_clients(node.clone(), notes, now))
+    }
+
+    /// Returns for how long no client for a tool of a session has been connected to any node: zero
+    /// while one is, `None` when none has been seen of late.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub async fn client_away_for(
+        &self,
+        session: SessionId,
+        tool: &str,
+        now: Moment,
+    ) -> Result<Option<Millis>, Error> {
+        on_backend!(self, client_away_for(session, tool.to_owned(), now))
     }
 
     /// Returns hints that there may be wakes to claim.

@@ -133,8 +133,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
             reach: if args.webhook_allow_private { Reach::Anywhere } else { Reach::Public },
             give_up_after: args.webhook_give_up_after,
         },
-        // The other nodes of a database have clients of their own.
-        client_grace: args.place.database_url.is_none().then_some(CLIENT_GRACE),
+        client_grace: Some(CLIENT_GRACE),
     };
     let server = Server::bind(haft.clone(), listener, config).await?;
     let (mut terminated, mut interrupted) =

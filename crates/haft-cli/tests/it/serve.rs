@@ -1,9 +1,11 @@
 //! `haft serve` over real HTTP, with the scripted demo agent that a fresh install has.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::cluster::{self, Cluster};
 use crate::serving::Serving;
 
 // D9: a call that waits for a person outlives the process, and runs once it is allowed.
@@ -30,6 +32,41 @@ fn a_session_that_waits_for_approval_goes_on_in_the_next_process() {
     let text = Value::from(events).to_string();
     assert!(text.contains("nothing is lost and nothing is repeated"), "{text}");
     assert_eq!(server.get(&format!("/v1/sessions/{session}"))["status"], "idle");
+}
+
+// S4-29: a call that starts on one node finds the client that is connected to another, and fails
+// once that client has left.
+#[test]
+fn s4_29_a_client_of_another_node_is_there_until_it_leaves() {
+    if cluster::is_left_out() {
+        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
+        return;
+    }
+    let cluster = Cluster::private();
+    let data = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (url, [first, second]) = (cluster.url(), data.each_ref().map(|it| it.path()));
+    let a = Serving::start_with(first, None, &["--database-url", &url]);
+    let b = Serving::start_with(second, Some(&a.key), &["--database-url", &url]);
+    let (attended, alone) = (a.session(), a.session());
+    let client = b.attend(&attended, "get_browser_language");
+    a.say(&attended);
+    a.until_idle(&attended, "requires_action");
+    a.say(&alone);
+    let gone = |session: &str| {
+        let listed = a.get(&format!("/haft/v1/sessions/{session}/events"));
+        listed.to_string().contains("client_gone")
+    };
+    let until_gone = |session: &str| {
+        let started = Instant::now();
+        while !gone(session) {
+            assert!(started.elapsed() < Duration::from_secs(60), "{:#?}", a.events(session));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    until_gone(&alone);
+    assert!(!gone(&attended), "it has waited for longer than the other, whose client never came");
+    drop(client);
+    until_gone(&attended);
 }
 
 #[test]

@@ -139,6 +139,16 @@ impl Serving {
         }
     }
 
+    /// Is there as a client that runs a tool of a session, until it is dropped.
+    pub(crate) fn attend(&self, session: &str, tool: &str) -> TcpStream {
+        let headers = format!("x-api-key: {}\r\n", self.key);
+        let path = format!("/haft/v1/sessions/{session}/events/stream?client_tools={tool}");
+        let connection = self.connect("GET", &path, &headers, "");
+        let mut answer = BufReader::new(&connection).lines().map(Result::unwrap);
+        assert_eq!(answer.next().unwrap(), "HTTP/1.1 200 OK");
+        connection
+    }
+
     /// Reads a stream until as many events have come, and returns their ids in the log.
     pub(crate) fn streamed(&self, session: &str, after: Option<&str>, n: usize) -> Vec<String> {
         let after = after.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();

@@ -6,6 +6,7 @@
 
 mod address;
 mod batch;
+mod clients;
 mod content;
 mod hints;
 mod link;

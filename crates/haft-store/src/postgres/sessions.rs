@@ -166,6 +166,10 @@ impl Postgres {
                    ON CONFLICT (session) DO UPDATE
                    SET seq = greatest(wakes.seq, excluded.seq), claimed_until = 0";
         self.query(sql, &[&node.as_str()]).await?;
+        let sql = with_clock!(
+            "UPDATE clients SET left_at = now FROM clock WHERE node = $2 AND left_at IS NULL"
+        );
+        self.query(sql, &[&given(Moment::Clock), &node.as_str()]).await?;
         self.query("DELETE FROM nodes WHERE node = $1", &[&node.as_str()]).await?;
         self.hints.sender().tell();
         Ok(())

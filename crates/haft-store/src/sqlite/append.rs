@@ -3,6 +3,7 @@
 use haft_core::journal::Head;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
+use super::heads::{Heads, Stored};
 use super::journal::NewPiece;
 use super::{notices, time};
 use crate::append::{AppendError, FollowedBy, Found, Opening, Prepared, SNAPSHOT_FORMAT};
@@ -14,14 +15,18 @@ type Verdict = rusqlite::Result<Result<Head, AppendError>>;
 
 pub(super) fn append(
     connection: &Connection,
+    heads: &Heads,
     prepared: &Prepared,
     piece: Option<&NewPiece>,
 ) -> Verdict {
-    let stored = match stored(connection, prepared)? {
-        Ok(stored) => stored,
-        Err(error) => return Ok(Err(error.into())),
+    let stored = match heads.get(prepared.session) {
+        Some(stored) => Some(stored),
+        None => match stored(connection, prepared)? {
+            Ok(stored) => stored,
+            Err(error) => return Ok(Err(error.into())),
+        },
     };
-    let key = match (&prepared.opening, stored) {
+    let written = match (&prepared.opening, stored) {
         (Some(opening), None) => create(connection, prepared, opening, piece)?,
         (Some(_), Some(stored)) => {
             return Ok(Err(AppendError::HeadMoved { current: stored.found.head }));
@@ -30,13 +35,14 @@ pub(super) fn append(
             if let Err(refusal) = prepared.verdict(stored.map(|stored| stored.found)) {
                 return Ok(Err(refusal));
             }
-            let Some(Stored { key, tail, .. }) = stored else {
+            let Some(stored) = stored else {
                 return Ok(Err(AppendError::UnknownSession));
             };
-            advance(connection, prepared, key, tail, piece)?;
-            key
+            advance(connection, prepared, stored, piece)?
         }
     };
+    heads.put(prepared.session, written);
+    let key = written.key;
     for change in &prepared.rows.calls {
         write_call(connection, prepared, key, change)?;
     }
@@ -77,14 +83,6 @@ fn cached<'a>(connection: &'a Connection, sql: &str) -> rusqlite::Result<CachedS
     connection.prepare_cached(sql)
 }
 
-/// The session's row, as far as an append needs it.
-#[derive(Clone, Copy)]
-struct Stored {
-    key: i64,
-    tail: Option<i64>,
-    found: Found,
-}
-
 fn stored(
     connection: &Connection,
     prepared: &Prepared,
@@ -109,7 +107,7 @@ fn create(
     prepared: &Prepared,
     opening: &Opening,
     piece: Option<&NewPiece>,
-) -> rusqlite::Result<i64> {
+) -> rusqlite::Result<Stored> {
     let status = prepared.rows.status.unwrap_or(SessionStatus::Idle);
     cached(
         connection,
@@ -131,21 +129,20 @@ fn create(
         prepared.rows.parent.map(|parent| id_bytes(parent.bits())),
     ])?;
     let key = connection.last_insert_rowid();
-    if let Some(piece) = piece {
-        let tail = piece.write(connection, key, None)?;
-        let sql = "UPDATE sessions SET tail = ?2 WHERE key = ?1";
-        cached(connection, sql)?.execute(params![key, tail])?;
-    }
-    Ok(key)
+    let tail = piece.map(|piece| piece.write(connection, key, None)).transpose()?;
+    let sql = "UPDATE sessions SET tail = ?2 WHERE key = ?1";
+    cached(connection, sql)?.execute(params![key, tail])?;
+    let found = Found { epoch: opening.epoch(), head: prepared.head };
+    Ok(Stored { key, tail, found })
 }
 
 fn advance(
     connection: &Connection,
     prepared: &Prepared,
-    key: i64,
-    tail: Option<i64>,
+    stored: Stored,
     piece: Option<&NewPiece>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Stored> {
+    let Stored { key, tail, found } = stored;
     let tail = match piece {
         Some(piece) => Some(piece.write(connection, key, tail)?),
         None => tail,
@@ -163,8 +160,9 @@ fn advance(
         prepared.rows.status.map(SessionStatus::as_str),
         prepared.at.ms(),
         tail,
-    ])
-    .map(|_| ())
+    ])?;
+    let found = Found { head: prepared.head, ..found };
+    Ok(Stored { key, tail, found })
 }
 
 /// What a call waits for: at most one thing at a time.

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
+    include_str!("migrations/4.sql"),
 ];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
@@ -82,9 +83,11 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
         PRAGMA cache_size = -16384;";
     connection.execute_batch(settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;
-    // The directory is ours alone: whoever holds a wake or a delivery has been dead for a while.
+    // The directory is ours alone: whoever holds a wake or a delivery, or has clients, has been dead
+    // for a while.
     let sql = "UPDATE wakes SET claimed_until = 0 WHERE claimed_until > 0;
-               UPDATE deliveries SET claimed_until = 0 WHERE claimed_until > 0;";
+               UPDATE deliveries SET claimed_until = 0 WHERE claimed_until > 0;
+               DELETE FROM clients;";
     connection.execute_batch(sql).map_err(during)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)

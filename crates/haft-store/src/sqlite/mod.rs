@@ -5,8 +5,10 @@
 
 mod append;
 mod checkpoint;
+mod clients;
 mod connection;
 mod content;
+mod heads;
 mod journal;
 mod notices;
 mod sessions;
@@ -24,6 +26,7 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, watch};
 
 use self::connection::{Claim, database_error};
+use self::heads::Heads;
 use self::journal::NewPiece;
 use self::writer::{Hint, Writer};
 use crate::append::{AppendError, Prepared};
@@ -39,6 +42,7 @@ const N_READERS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     writer: Writer,
+    heads: Heads,
     readers: Arc<Readers>,
     _claim: Claim,
 }
@@ -53,18 +57,21 @@ struct Readers {
 impl Sqlite {
     pub(crate) fn open(directory: &Path, measures: &Arc<Measures>) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
-        let writer = Writer::start(&claim.database, Arc::clone(measures))?;
+        let heads = Heads::default();
+        let writer = Writer::start(&claim.database, heads.clone(), Arc::clone(measures))?;
         let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
         let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
         let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
-        Ok(Self { writer, readers, _claim: claim })
+        Ok(Self { writer, heads, readers, _claim: claim })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
         let hint = if prepared.hints() { Hint::Look } else { Hint::Nothing };
         let piece = NewPiece::of(&prepared);
-        let append =
-            move |connection: &Connection| append::append(connection, &prepared, piece.as_ref());
+        let heads = self.heads.clone();
+        let append = move |connection: &Connection| {
+            append::append(connection, &heads, &prepared, piece.as_ref())
+        };
         self.writer.write(hint, append).await
     }
 

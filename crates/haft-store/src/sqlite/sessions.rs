@@ -84,9 +84,13 @@ impl Sqlite {
         node: NodeId,
         now: Moment,
     ) -> Result<Lease, AcquireError> {
-        let now = time(now);
+        let (now, heads) = (time(now), self.heads.clone());
         self.writer
-            .write(Hint::Nothing, move |connection| acquire(connection, session, &node, now))
+            .write(Hint::Nothing, move |connection| {
+                // Its epoch moves on.
+                heads.forget(session);
+                acquire(connection, session, &node, now)
+            })
             .await
     }
 
@@ -139,6 +143,8 @@ impl Sqlite {
                            SET seq = max(seq, excluded.seq), claimed_until = 0";
                 connection.execute(sql, [node])?;
                 connection.execute("UPDATE sessions SET owner = NULL WHERE owner = ?1", [node])?;
+                let sql = "UPDATE clients SET left_at = ?2 WHERE node = ?1 AND left_at IS NULL";
+                connection.execute(sql, params![node, time(Moment::Clock).ms()])?;
                 connection.execute("DELETE FROM nodes WHERE node = ?1", [node])?;
                 Ok(Ok(()))
             })

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
 use super::connection::{self, database_error};
+use super::heads::Heads;
 use crate::error::{Error, ErrorKind};
 use crate::measure::Measures;
 
@@ -119,13 +120,19 @@ impl std::fmt::Debug for dyn Job {
 }
 
 impl Writer {
-    pub(crate) fn start(path: &Path, measures: Arc<Measures>) -> Result<Self, Error> {
+    pub(super) fn start(path: &Path, heads: Heads, measures: Arc<Measures>) -> Result<Self, Error> {
         let mut connection = connection::writer(path)?;
         let checkpoints = Checkpoints::start(path, &mut connection)?;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
         let hints = watch::Sender::new(0);
-        let batches =
-            Batches { connection, checkpoints, hints: hints.clone(), measures, stopped: None };
+        let batches = Batches {
+            connection,
+            checkpoints,
+            heads,
+            hints: hints.clone(),
+            measures,
+            stopped: None,
+        };
         let thread = std::thread::Builder::new()
             .name("haft-store-writer".to_owned())
             .spawn(move || batches.run(queue))
@@ -166,15 +173,33 @@ impl Drop for Writer {
     }
 }
 
-/// Waits a little until there are so many.
-fn gather(queue: &mut mpsc::Receiver<Box<dyn Job>>, batch: &mut Vec<Box<dyn Job>>, wanted: usize) {
-    let until = Instant::now() + GATHER_MAX;
-    while batch.len() < wanted && Instant::now() < until {
-        match queue.try_recv() {
-            Ok(job) => batch.push(job),
-            // The others need the processor to come here.
-            Err(_) => std::thread::yield_now(),
+/// What comes into a batch beside the first job, while the batch is at work already.
+struct Gathering<'a> {
+    queue: &'a mut mpsc::Receiver<Box<dyn Job>>,
+    wanted: usize,
+    /// For how much longer nothing may be done but wait.
+    patience: Duration,
+}
+
+impl Gathering<'_> {
+    /// Returns the next job; waits for one only as long as there are fewer than wanted.
+    fn next(&mut self, len: usize) -> Option<Box<dyn Job>> {
+        if len >= BATCH_LEN_MAX {
+            return None;
         }
+        if let Ok(job) = self.queue.try_recv() {
+            return Some(job);
+        }
+        let idle = Instant::now();
+        while len < self.wanted && idle.elapsed() < self.patience {
+            // The others need the processor to come here.
+            std::thread::yield_now();
+            if let Ok(job) = self.queue.try_recv() {
+                self.patience = self.patience.saturating_sub(idle.elapsed());
+                return Some(job);
+            }
+        }
+        None
     }
 }
 
@@ -196,6 +221,7 @@ struct Batches {
     /// Dropped before the connection that it moves the rest with.
     checkpoints: Checkpoints,
     connection: Connection,
+    heads: Heads,
     hints: watch::Sender<u64>,
     measures: Arc<Measures>,
     /// Why nothing is written any more.
@@ -204,21 +230,24 @@ struct Batches {
 
 impl Batches {
     fn run(mut self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
-        let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
         let mut last_len = 0;
-        while queue.blocking_recv_many(&mut batch, BATCH_LEN_MAX) > 0 {
-            gather(&mut queue, &mut batch, last_len / 2);
-            last_len = batch.len();
-            self.settle(std::mem::take(&mut batch));
+        while let Some(first) = queue.blocking_recv() {
+            let (wanted, patience) = (last_len / 2, GATHER_MAX);
+            last_len = self.settle(first, Some(Gathering { queue: &mut queue, wanted, patience }));
         }
     }
 
-    fn settle(&mut self, mut batch: Vec<Box<dyn Job>>) {
+    /// Returns how many jobs it settled.
+    fn settle(&mut self, first: Box<dyn Job>, gathering: Option<Gathering<'_>>) -> usize {
         if let Some(error) = &self.stopped {
-            batch.into_iter().for_each(|job| job.answer(Err(error)));
-            return;
+            first.answer(Err(error));
+            return 1;
         }
-        match self.commit(&mut batch) {
+        let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
+        batch.push(first);
+        let committed = self.commit(&mut batch, gathering);
+        let len = batch.len();
+        match committed {
             Ok(()) => {
                 self.measures.batch_size.observe(batch.len() as f64);
                 let looks = batch.iter().any(|job| job.hint() == Hint::Look);
@@ -233,18 +262,32 @@ impl Batches {
             Err(error) if batch.len() == 1 || error.kind() == ErrorKind::Stopped => {
                 self.fail(batch, &error);
             }
-            Err(_) => batch.into_iter().for_each(|job| self.settle(vec![job])),
+            Err(_) => batch.into_iter().for_each(|job| {
+                self.settle(job, None);
+            }),
         }
+        len
     }
 
-    fn commit(&self, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
+    /// Runs jobs as they come and commits them together: whoever is still on the way here works on
+    /// another processor meanwhile.
+    fn commit(
+        &self,
+        batch: &mut Vec<Box<dyn Job>>,
+        mut gathering: Option<Gathering<'_>>,
+    ) -> Result<(), Error> {
         let mut attempt = || {
             self.connection.execute_batch("BEGIN IMMEDIATE")?;
             batch.iter_mut().try_for_each(|job| job.run(&self.connection))?;
+            while let Some(job) = gathering.as_mut().and_then(|coming| coming.next(batch.len())) {
+                batch.push(job);
+                batch.last_mut().map_or(Ok(()), |job| job.run(&self.connection))?;
+            }
             self.connection.execute_batch("COMMIT")
         };
         let committed = attempt();
         committed.map_err(|error| {
+            self.heads.forget_all();
             let error = database_error(&error);
             if self.connection.is_autocommit() {
                 return error;

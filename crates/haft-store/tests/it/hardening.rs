@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use haft_core::Millis;
-use haft_store::{Moment, Store};
+use haft_store::{AppendError, Moment, Store};
 
 use crate::backing::{Directory, on_every_store, on_postgres, runtime, tamper_sqlite};
-use crate::driver::{START, Session, node};
+use crate::driver::{Failed, START, Session, node};
 
 // A reader that goes away (a request that is dropped) must not break the others.
 #[test]
@@ -26,7 +26,7 @@ fn a_read_that_is_given_up_breaks_no_other_read() {
         tamper_sqlite(&directory, sql);
         let store = Store::open_sqlite(directory.path()).unwrap();
         let mut broken = Vec::new();
-        for _ in 0..20 {
+        for _ in 0..8 {
             let read = || {
                 let (store, id) = (store.clone(), id);
                 tokio::spawn(async move { store.entries(id, 0, 100_000).await })
@@ -96,5 +96,32 @@ fn a_log_without_its_end_does_not_load_as_if_it_were_whole() {
         backing.tamper("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)").await;
         let loaded = store.load(session.id).await;
         assert!(loaded.is_err(), "loads a head that every append will be refused for");
+    });
+}
+
+// What shared a commit with something that cannot be stored is stored all the same, and the writer
+// goes on from what is there and not from what it had tried to write.
+#[test]
+fn an_append_that_the_database_refuses_leaves_no_trace_and_harms_no_other() {
+    runtime().block_on(async {
+        let directory = Directory::new();
+        let store = Store::open_sqlite(directory.path()).unwrap();
+        let mut refused = Session::create(&store, "acme").await;
+        let mut beside = Session::create(&store, "acme").await;
+        tamper_sqlite(
+            &directory,
+            "CREATE TRIGGER refused BEFORE INSERT ON calls WHEN new.tool = 'charge_card'
+             BEGIN SELECT RAISE(ABORT, 'refused'); END",
+        );
+        for _ in 0..8 {
+            let (_, input) = crate::driver::proposal(&crate::driver::charge());
+            let tool = crate::driver::read();
+            let (failed, _) = tokio::join!(refused.input(input), beside.propose(&tool));
+            let is_the_stores = matches!(failed, Err(Failed::Append(AppendError::Store(_))));
+            assert!(is_the_stores, "{failed:?}");
+        }
+        refused.propose(&crate::driver::read()).await;
+        assert_eq!(store.verify(refused.id).await.unwrap(), refused.head);
+        assert_eq!(store.verify(beside.id).await.unwrap(), beside.head);
     });
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
 mod backing;
+mod clients;
 mod cluster;
 mod content;
 mod driver;

@@ -214,7 +214,34 @@ impl Projection {
                 self.resolve(call, resolution.map(|id| id.to_string()), &decision);
             }
             Event::CallFinished { outcome } => self.finish(&outcome),
-            _ => {}
+            Event::SessionOpened { .. }
+            | Event::SessionReconfigured { .. }
+            | Event::SessionInterrupted { .. }
+            | Event::SessionEnding { .. }
+            | Event::SessionEnded {}
+            | Event::MessageReceived { .. }
+            | Event::TurnStarted { .. }
+            | Event::TurnRetried { .. }
+            | Event::TurnAnswered { .. }
+            | Event::TurnEnded { .. }
+            | Event::ContextSummarised { .. }
+            | Event::LoopDirected { .. }
+            | Event::WakeQueued { .. }
+            | Event::WakeFellDue { .. }
+            | Event::WakeCancelled { .. }
+            | Event::LearningCaptured { .. }
+            | Event::ChildStopped { .. }
+            | Event::ParentTold { .. }
+            | Event::CallRetryScheduled { .. }
+            | Event::CallInterrupted { .. }
+            | Event::CallVerified { .. }
+            | Event::CallCancelling { .. }
+            | Event::CallRedefined { .. }
+            | Event::CallBarred { .. }
+            | Event::ProviderResultIgnored { .. }
+            | Event::GoalSet { .. }
+            | Event::GrantAdded { .. }
+            | Event::GrantRevoked { .. } => {}
         }
     }
 

@@ -10,8 +10,8 @@ use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use futures_util::stream;
-use haft_core::SessionId;
 use haft_core::journal::Entry;
+use haft_core::{SessionId, ToolAlias};
 use haft_runtime::Live;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
@@ -75,7 +75,7 @@ pub(super) async fn stream(
         "" => None,
         tools => {
             caller.require(Scope::Approve)?;
-            Some(app.presence().enter(found.id, tools.split(',')))
+            Some(app.presence().enter(found.id, tool_names(tools)?.into_iter()).await)
         }
     };
     let live = app.haft().live().subscribe();
@@ -86,6 +86,14 @@ pub(super) async fn stream(
         Some((Ok::<_, Infallible>(frame), tail))
     });
     Ok(Sse::new(frames).keep_alive(KeepAlive::default()))
+}
+
+fn tool_names(tools: &str) -> Result<Vec<String>, Error> {
+    let name = |tool: &str| match ToolAlias::new(tool) {
+        Ok(name) => Ok(name.as_str().to_owned()),
+        Err(error) => Err(Error::invalid(format!("client_tools: {error}"))),
+    };
+    tools.split(',').map(name).collect()
 }
 
 /// Follows a log.
