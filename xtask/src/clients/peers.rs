@@ -9,31 +9,37 @@ const HERE: &str = "crates/haft-mcp/tests/peers";
 /// The server that is mounted behind Haft.
 const PEER: &str = "crates/haft-mcp/tests/it/peer.py";
 /// What does not go together in one place: some still need the SDK's first version.
-const PYTHON: [(&str, &[&str]); 2] = [
-    ("modern", &["python_sdk.py", "fastmcp_client.py", "pydantic_ai_agent.py"]),
-    ("legacy", &["langchain_tools.py", "openai_agents.py"]),
+const PLACES: [&str; 2] = ["modern", "legacy"];
+const PYTHON: [(&str, &str); 6] = [
+    ("modern", "python_sdk.py"),
+    ("modern", "fastmcp_client.py"),
+    ("modern", "pydantic_ai_agent.py"),
+    ("legacy", "langchain_tools.py"),
+    ("legacy", "openai_agents.py"),
+    ("modern", "reference_servers.py"),
 ];
 
 pub(super) fn run(root: &Path, target: &Path) -> anyhow::Result<bool> {
-    let here = root.join(HERE);
+    let (here, places) = (root.join(HERE), target.join("sdk/peers"));
     let with_haft = |mut command: Command| {
         command.env("HAFT", target.join("debug/haft")).env("HAFT_PEER", root.join(PEER));
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command
     };
-    for (place, scripts) in PYTHON {
+    for place in PLACES {
         let requirements = here.join(format!("{place}.txt"));
-        let place = target.join("sdk/peers").join(place);
-        let Some(program) = python_with(&requirements, &place)? else { return Ok(false) };
-        for script in scripts {
-            eprintln!("peer: {script}");
-            let mut peer = with_haft(Command::new(&program));
-            if !succeeds(peer.arg(script).current_dir(&here))? {
-                return Ok(false);
-            }
+        if python_with(&requirements, &places.join(place))?.is_none() {
+            return Ok(false);
         }
     }
-    let copy = target.join("sdk/peers/node");
+    for (place, script) in PYTHON {
+        eprintln!("peer: {script}");
+        let mut peer = with_haft(Command::new(places.join(place).join("bin/python")));
+        if !succeeds(peer.arg(script).current_dir(&here))? {
+            return Ok(false);
+        }
+    }
+    let copy = places.join("node");
     if !copied(&here, &copy)? {
         return Ok(false);
     }

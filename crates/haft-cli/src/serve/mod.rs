@@ -70,6 +70,10 @@ pub(crate) struct Args {
     /// rights of this process.
     #[arg(long)]
     allow_mcp_commands: bool,
+    /// How long a request of an MCP client waits for someone before it is answered with a handle
+    /// to come back with.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
+    mcp_patience: Millis,
     /// Serves as if it were so much later, for rehearsals.
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
     clock_ahead: Option<Millis>,
@@ -134,7 +138,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let questions = Questions::new();
     let (haft, mounts) = start(args, &questions).await?;
     drop(tokio::spawn(mounts::follow(args.config.clone(), mounts.clone())));
-    let mcp = McpServer::new(haft.clone(), questions, mcp_settings());
+    let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let config = Config {
         admin_key: args.api_key.clone(),
         suspend_ttl: args.suspend_ttl,
@@ -189,11 +193,12 @@ fn announce(args: &Args, server: &Server) {
 }
 
 /// A client's calls share a session, so that its workspace and shell are there for the next.
-fn mcp_settings() -> ServerSettings {
+fn mcp_settings(args: &Args) -> ServerSettings {
     let limits = Limits { calls_per_run: u32::MAX, calls_per_turn: u32::MAX, ..Limits::default() };
     ServerSettings {
         config: SessionConfig { driver: Driver::Caller, limits, ..SessionConfig::default() },
         sessions: SessionUse::One,
+        patience: Duration::from_millis(args.mcp_patience.0),
         ..ServerSettings::default()
     }
 }

@@ -29,7 +29,7 @@ export class Haft {
     const env = `{ COUNTER = "${haft.counter}" }`;
     const command = `["python3", "${process.env.HAFT_PEER}"]`;
     writeFileSync(config, `[mcp.servers.peer]\ncommand = ${command}\nenv = ${env}\n`);
-    const args = ["serve", "--listen", "127.0.0.1:0", "--config", config];
+    const args = ["serve", "--listen", "127.0.0.1:0", "--config", config, "--mcp-patience", "1s"];
     haft.process = spawn(process.env.HAFT, [...args, "--data", join(haft.directory, "data")], {
       env: { ...process.env, HAFT_API_KEY: KEY },
       stdio: ["ignore", "pipe", "ignore"],

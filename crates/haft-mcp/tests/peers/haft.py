@@ -20,16 +20,28 @@ PEER = Path(os.environ.get("HAFT_PEER", Path(__file__).parents[1] / "it/peer.py"
 
 
 class Haft:
-    def __enter__(self):
+    def __init__(self):
         self._directory = tempfile.TemporaryDirectory()
-        here = Path(self._directory.name)
-        self._counter = here / "counter"
+        self.here = Path(self._directory.name)
+        self._counter = self.here / "counter"
+        self._servers = {}
+
+    def mount(self, **servers):
+        """Mounts servers by their commands, beside the peer."""
+        self._servers = servers
+
+    def __enter__(self):
+        here = self.here
         config = here / "haft.toml"
         config.write_text(
             f'[mcp.servers.peer]\ncommand = ["python3", "{PEER}"]\n'
             f'env = {{ COUNTER = "{self._counter}" }}\n'
+            + "".join(
+                f"[mcp.servers.{name}]\ncommand = {json.dumps(list(map(str, command)))}\n"
+                for name, command in self._servers.items()
+            )
         )
-        command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0"]
+        command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--mcp-patience", "1s"]
         command += ["--data", str(here / "data"), "--config", str(config)]
         self._server = subprocess.Popen(
             command,
@@ -40,7 +52,7 @@ class Haft:
         )
         said = (line.split() for line in self._server.stdout)
         self.mcp = next(words[1] for words in said if words[:1] == ["mcp"])
-        self._until(lambda: any(s["tools"] for s in self.ask("mcp/servers")["data"]))
+        self._until(lambda: all(s["tools"] for s in self.ask("mcp/servers")["data"]))
         return self
 
     def __exit__(self, *_):
