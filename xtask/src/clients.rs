@@ -1,5 +1,7 @@
-//! The official SDKs and the front ends that people have, unmodified and from their registries,
-//! against the real binary.
+//! The official SDKs, the front ends that people have and the MCP clients that others wrote,
+//! unmodified and from their registries, against the real binary.
+
+mod peers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,45 +32,63 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
             return Ok(Verdict::Wanting);
         }
     }
-    Ok(Verdict::Clean)
+    match peers::run(root, &target)? {
+        true => Ok(Verdict::Clean),
+        false => Ok(Verdict::Wanting),
+    }
 }
 
 fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
-    let mut conversations = Command::new(target.join("sdk/python/bin/python"));
+    let Some(program) = sdk_python(root, target)? else {
+        return Ok(false);
+    };
+    let mut conversations = Command::new(&program);
     conversations.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "."]);
     conversations.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
-    conversations.current_dir(root.join(PYTHON));
-    Ok(install_python(root, target)? && succeeds(&mut conversations)?)
+    succeeds(conversations.current_dir(root.join(PYTHON)))
 }
 
-/// Makes the virtual environment with the official SDK, unless it is there.
-pub(crate) fn install_python(root: &Path, target: &Path) -> anyhow::Result<bool> {
-    let (python, here) = (target.join("sdk/python"), root.join(PYTHON));
-    let program = python.join("bin/python");
-    if !program.exists() && !succeeds(Command::new("python3").args(["-m", "venv"]).arg(&python))? {
-        return Ok(false);
+/// Returns a Python that has the official SDK.
+pub(crate) fn sdk_python(root: &Path, target: &Path) -> anyhow::Result<Option<PathBuf>> {
+    python_with(&root.join(PYTHON).join("requirements.txt"), &target.join("sdk/python"))
+}
+
+/// Returns a Python that has what a file requires, in a place of its own; nothing when it cannot
+/// be had.
+fn python_with(requirements: &Path, place: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let program = place.join("bin/python");
+    if !program.exists() && !succeeds(Command::new("python3").args(["-m", "venv"]).arg(place))? {
+        return Ok(None);
     }
     let mut install = Command::new(&program);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
-    succeeds(install.arg(here.join("requirements.txt")))
+    Ok(succeeds(install.arg(requirements))?.then_some(program))
 }
 
 /// Runs a copy: Node.js looks for packages beside the scripts, and they do not belong there.
 fn scripts(root: &Path, target: &Path, folder: &str, tests: &[&str]) -> anyhow::Result<bool> {
     let (here, copy) = (root.join(SCRIPTS).join(folder), target.join("sdk").join(folder));
-    fs::create_dir_all(&copy).with_context(|| format!("making `{}`", copy.display()))?;
-    for entry in fs::read_dir(&here).with_context(|| format!("reading `{}`", here.display()))? {
+    if !copied(&here, &copy)? {
+        return Ok(false);
+    }
+    let mut conversations = Command::new("node");
+    conversations.args(["--test", "--test-concurrency=1"]).args(tests).current_dir(&copy);
+    conversations.env("HAFT", target.join("debug/haft"));
+    succeeds(&mut conversations)
+}
+
+/// Copies scripts and installs what they need beside them.
+fn copied(here: &Path, copy: &Path) -> anyhow::Result<bool> {
+    fs::create_dir_all(copy).with_context(|| format!("making `{}`", copy.display()))?;
+    for entry in fs::read_dir(here).with_context(|| format!("reading `{}`", here.display()))? {
         let entry = entry?;
         if entry.path().is_file() {
             fs::copy(entry.path(), copy.join(entry.file_name()))?;
         }
     }
     let mut install = Command::new("npm");
-    install.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&copy);
-    let mut conversations = Command::new("node");
-    conversations.args(["--test", "--test-concurrency=1"]).args(tests).current_dir(&copy);
-    conversations.env("HAFT", target.join("debug/haft"));
-    Ok(succeeds(&mut install)? && succeeds(&mut conversations)?)
+    install.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(copy);
+    succeeds(&mut install)
 }
 
 fn succeeds(command: &mut Command) -> anyhow::Result<bool> {

@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, only: &str) -> anyhow::Result<Verdict> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let Some(haft) = binary(root, &target)? else { return Ok(Verdict::Wanting) };
-    if !clients::install_python(root, &target)? {
+    if clients::sdk_python(root, &target)?.is_none() {
         return Ok(Verdict::Wanting);
     }
     let tree = Tree::read(root)?;

@@ -6,9 +6,11 @@
 
 mod audit;
 mod bench;
+mod config;
 mod hands;
 mod keys;
 mod mcp;
+mod mounts;
 mod place;
 mod serve;
 mod torture;
@@ -36,7 +38,7 @@ enum Command {
     /// Makes API keys.
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Serves the managed tools to an MCP client over stdin and stdout.
+    /// Serves tools to an MCP client over stdin and stdout; mounts other servers' tools.
     Mcp(mcp::Args),
     /// Serves Haft over HTTP.
     Serve(Box<serve::Args>),
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),
         Command::Keys(command) => keys::run(command),
-        Command::Mcp(args) => mcp::run(&args),
+        Command::Mcp(args) => mcp::run(args),
         Command::Serve(args) => serve::run(&args),
         Command::Torture(args) => torture::run(&args),
         Command::TortureDuel(args) => torture::duel(&args),

@@ -19,7 +19,10 @@ mod questions;
 mod server;
 
 pub use handle::{Handle, HandleError};
-pub use mount::{Change, Health, MountConfig, MountError, MountReport, Mounts, Peer};
+pub use mount::{
+    Change, Declared, DeclaredError, Health, MountConfig, MountError, MountReport, Mounted, Mounts,
+    Origin, Peer, SecretFuture, Secrets, Setting, SettingError, VaultEntry,
+};
 pub use principal::Principal;
 pub use questions::{Attached, Kind, Question, Questions, install};
 pub use server::{

@@ -13,6 +13,8 @@ pub enum Clock {
     /// The machine's clock, and the database's where several nodes must agree.
     #[default]
     System,
+    /// The machine's clock and a span ahead of it: a rehearsal of what happens later.
+    Ahead(Millis),
     /// A clock that moves only when told.
     Manual(ManualClock),
 }
@@ -42,6 +44,7 @@ impl Clock {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
             }
+            Self::Ahead(span) => Self::System.now() + *span,
             Self::Manual(clock) => Timestamp::from_ms(clock.0.load(Ordering::SeqCst)),
         }
     }
@@ -51,7 +54,7 @@ impl Clock {
     pub(crate) fn moment(&self) -> Moment {
         match self {
             Self::System => Moment::Clock,
-            Self::Manual(_) => Moment::At(self.now()),
+            Self::Ahead(_) | Self::Manual(_) => Moment::At(self.now()),
         }
     }
 }

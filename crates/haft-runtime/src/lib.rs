@@ -52,6 +52,6 @@ pub use tool::{
     ToolFuture, Weighed,
 };
 pub use toolbox::{
-    Invocation, Judgement, Middleware, Next, Opinion, Policy, SealError, SealingKey, Toolbox,
-    Verifier, Wish,
+    Invocation, Judgement, Middleware, Next, Opinion, Policy, Redactor, SealError, SealingKey,
+    Toolbox, Verifier, Wish,
 };

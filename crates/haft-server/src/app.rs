@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
+use haft_mcp::{Mounted, Mounts};
 use haft_runtime::{Clock, Haft, fresh_bits};
-use haft_store::Store;
+use haft_store::{Store, Tenant};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -15,7 +16,7 @@ use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::presence::Presence;
-use crate::server::Config;
+use crate::server::{Config, McpCommands};
 use crate::webhooks::WebhookSettings;
 
 /// The state of the server; a clone shares it.
@@ -27,6 +28,8 @@ struct Inner {
     keys: Keys,
     objects: Objects,
     feeds: Feeds,
+    mounts: Option<Mounts>,
+    mcp_commands: McpCommands,
     suspend_ttl: Millis,
     uploads: Option<PathBuf>,
     hosts: Hosts,
@@ -47,6 +50,14 @@ pub(crate) enum Hosts {
     Local(Vec<String>),
 }
 
+/// What a tenant's agents are made of beside what they declare.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) suspend_ttl: Millis,
+    /// The servers that are mounted for the tenant.
+    pub(crate) mounted: Vec<Mounted>,
+}
+
 impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
         Self(Arc::new(Inner {
@@ -55,6 +66,8 @@ impl App {
             haft,
             keys,
             feeds: Feeds::default(),
+            mounts: config.mounts.clone(),
+            mcp_commands: config.mcp_commands,
             suspend_ttl: config.suspend_ttl,
             uploads: config.uploads.clone(),
             hosts,
@@ -111,9 +124,20 @@ impl App {
         self.0.webhooks
     }
 
-    /// How long a call waits for someone unless its tool says.
-    pub(crate) fn suspend_ttl(&self) -> Millis {
-        self.0.suspend_ttl
+    pub(crate) fn mounts(&self) -> Option<&Mounts> {
+        self.0.mounts.as_ref()
+    }
+
+    /// Whether commands of this host may be mounted over HTTP.
+    pub(crate) fn mounts_commands(&self) -> bool {
+        self.0.mcp_commands == McpCommands::Allowed
+    }
+
+    /// What a tenant's agents are made of beside what they declare.
+    pub(crate) fn ground(&self, tenant: &Tenant) -> Ground {
+        let theirs = self.mounts().filter(|mounts| mounts.tenant() == tenant);
+        let mounted = theirs.map(Mounts::list).unwrap_or_default();
+        Ground { suspend_ttl: self.0.suspend_ttl, mounted }
     }
 
     /// Where what is attached to sessions is put for their tools, each in a directory of its own.

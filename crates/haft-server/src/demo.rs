@@ -37,10 +37,10 @@ pub(crate) fn starters(agent: &str) -> Value {
 pub(crate) async fn install(app: &App) -> Result<(), Error> {
     let tenant = Tenant::new("default").map_err(Error::internal)?;
     put(app, &tenant, Sort::Environment, ENVIRONMENT, environment(app)).await?;
-    put(app, &tenant, Sort::Agent, AGENT, agent(app)?).await
+    put(app, &tenant, Sort::Agent, AGENT, agent(app, &tenant)?).await
 }
 
-fn agent(app: &App) -> Result<Value, Error> {
+fn agent(app: &App, tenant: &Tenant) -> Result<Value, Error> {
     let tools: Vec<ToolParam> =
         serde_json::from_str(include_str!("../data/demo-tools.json")).map_err(Error::internal)?;
     Ok(json!({
@@ -48,7 +48,7 @@ fn agent(app: &App) -> Result<Value, Error> {
         "model": {"id": format!("scripted/{SCRIPT}"), "speed": "standard"},
         "description": "Follows a script, without a model.",
         "system": null,
-        "tools": settled_tools(&tools, app.suspend_ttl())?,
+        "tools": settled_tools(&tools, &[], &app.ground(tenant))?,
         "metadata": {}, "mcp_servers": [], "skills": [], "multiagent": null,
         "execution_identity": {"type": "service_account"},
         "version": 1, "created_at": app.now().to_string(), "archived_at": null,

@@ -12,7 +12,9 @@ use haft_tools::{agent_tool_name, agent_toolset, agent_wire_name};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::app::Ground;
 use crate::error::Error;
+use crate::mcp_toolset::{McpServerParam, McpToolset};
 
 /// The tools of the toolset that need a network service, which this server has not.
 const ABSENT: [&str; 2] = ["web_fetch", "web_search"];
@@ -26,7 +28,7 @@ pub(crate) enum ToolParam {
     #[serde(rename = "custom")]
     Custom(CustomTool),
     #[serde(rename = "mcp_toolset")]
-    McpToolset(Value),
+    McpToolset(McpToolset),
     #[serde(rename = "haft_tool")]
     Own(OwnTool),
 }
@@ -58,9 +60,9 @@ pub(crate) struct CustomTool {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DefaultConfig {
-    enabled: Option<bool>,
-    permission_policy: Option<Policy>,
+pub(crate) struct DefaultConfig {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) permission_policy: Option<Policy>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -76,7 +78,7 @@ struct ToolConfig {
 /// What is done with calls of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Policy {
+pub(crate) enum Policy {
     AlwaysAllow,
     AlwaysAsk,
     Auto,
@@ -184,6 +186,23 @@ impl Planned {
         Ok(())
     }
 
+    fn add_mcp(
+        &mut self,
+        given: &McpToolset,
+        servers: &[McpServerParam],
+        ground: &Ground,
+    ) -> Result<(), Error> {
+        for tool in given.chosen(servers, &ground.mounted)? {
+            self.claim(tool.name.as_str())?;
+            self.exposed.insert(tool.name.clone());
+            if let Some(verdict) = tool.verdict {
+                self.toolset.verdicts.insert(tool.name.clone(), verdict);
+            }
+            self.toolset.mcp.insert(tool.name, tool.mcp);
+        }
+        Ok(())
+    }
+
     fn add_custom(&mut self, given: &CustomTool, suspend_ttl: Millis) -> Result<(), Error> {
         self.claim(&given.name)?;
         let named = |error: String| Error::invalid(format!("tools: {:?}: {error}", given.name));
@@ -251,7 +270,8 @@ impl Planned {
 /// Checks an agent's tools, and returns them as they are kept.
 pub(crate) fn settled_tools(
     tools: &[ToolParam],
-    suspend_ttl: Millis,
+    servers: &[McpServerParam],
+    ground: &Ground,
 ) -> Result<Vec<ToolParam>, Error> {
     let mut settled = Vec::with_capacity(tools.len());
     for tool in tools {
@@ -259,21 +279,28 @@ pub(crate) fn settled_tools(
             ToolParam::AgentToolset(toolset) => ToolParam::AgentToolset(toolset.settled()?),
             ToolParam::Custom(custom) => ToolParam::Custom(custom.clone()),
             ToolParam::Own(own) => ToolParam::Own(own.clone()),
-            ToolParam::McpToolset(_) => return Err(Error::unsupported("an `mcp_toolset`")),
+            ToolParam::McpToolset(toolset) => {
+                ToolParam::McpToolset(toolset.settled(servers, &ground.mounted)?)
+            }
         });
     }
-    planned(&settled, suspend_ttl)?;
+    planned(&settled, servers, ground)?;
     Ok(settled)
 }
 
-fn planned(tools: &[ToolParam], suspend_ttl: Millis) -> Result<Planned, Error> {
+fn planned(
+    tools: &[ToolParam],
+    servers: &[McpServerParam],
+    ground: &Ground,
+) -> Result<Planned, Error> {
     let mut planned = Planned::default();
+    let suspend_ttl = ground.suspend_ttl;
     for tool in tools {
         match tool {
             ToolParam::AgentToolset(toolset) => planned.add_toolset(toolset)?,
             ToolParam::Custom(_) => {}
             ToolParam::Own(own) => planned.add_own(own, suspend_ttl)?,
-            ToolParam::McpToolset(_) => return Err(Error::unsupported("an `mcp_toolset`")),
+            ToolParam::McpToolset(toolset) => planned.add_mcp(toolset, servers, ground)?,
         }
     }
     // After the toolset, so that its tools keep their names.
@@ -293,26 +320,31 @@ pub(crate) struct Cast {
     pub(crate) model: String,
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<ToolParam>,
+    pub(crate) servers: Vec<McpServerParam>,
     pub(crate) environment: Environment,
 }
 
 /// Returns how a session of an agent behaves.
-pub(crate) fn config(cast: Cast, suspend_ttl: Millis) -> Result<Config, Error> {
-    let terms = terms(&cast.tools, suspend_ttl)?;
+pub(crate) fn config(cast: Cast, ground: &Ground) -> Result<Config, Error> {
+    let terms = terms(&cast.tools, &cast.servers, ground)?;
     let Cast { id, version, model, instructions, environment, .. } = cast;
     let agent = Agent { id, version, model, instructions, environment: Some(environment) };
     Ok(Config { agent: Some(agent), ..terms })
 }
 
 /// Returns which tools an agent's sessions have, and who is asked about them.
-pub(crate) fn terms(tools: &[ToolParam], suspend_ttl: Millis) -> Result<Config, Error> {
-    let Planned { toolset, exposed, .. } = planned(tools, suspend_ttl)?;
+pub(crate) fn terms(
+    tools: &[ToolParam],
+    servers: &[McpServerParam],
+    ground: &Ground,
+) -> Result<Config, Error> {
+    let Planned { toolset, exposed, .. } = planned(tools, servers, ground)?;
     Ok(Config {
         exposure: Exposure { allow: Some(exposed), ..Exposure::default() },
         // Who is asked about what is the agent's permission policy, which only asks for more.
         level: Level::Autonomous,
         toolset,
-        suspend_ttl: Some(suspend_ttl),
+        suspend_ttl: Some(ground.suspend_ttl),
         ..Config::default()
     })
 }

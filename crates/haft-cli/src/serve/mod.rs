@@ -15,17 +15,20 @@ use haft_agent::http::Reach;
 use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
 use haft_core::session::{Config as SessionConfig, Driver, Limits};
-use haft_mcp::{McpServer, Questions, ServerSettings, SessionUse};
-use haft_runtime::{Haft, SealingKey};
+use haft_mcp::{McpServer, Mounts, Questions, ServerSettings, SessionUse};
+use haft_runtime::{Clock, Haft, SealingKey};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
-use haft_server::{Config, ModelSettings, Models, Server, WebhookSettings};
+use haft_server::{Config, McpCommands, ModelSettings, Models, Server, WebhookSettings};
+use haft_store::Tenant;
 use haft_tools::{Hands, HandsSettings};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::watching::WatchArgs;
 use crate::Verdict;
+use crate::config::ConfigFile;
+use crate::mounts;
 use crate::place::Place;
 
 /// How long what runs may go on after the server was asked to stop.
@@ -61,6 +64,19 @@ pub(crate) struct Args {
     /// The admin key; without it one is made and shown at the first start.
     #[arg(long, env = "HAFT_API_KEY", hide = true, hide_env_values = true)]
     api_key: Option<String>,
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Lets admins mount MCP servers over HTTP that are commands on this host, which run with the
+    /// rights of this process.
+    #[arg(long)]
+    allow_mcp_commands: bool,
+    /// How long a request of an MCP client waits for someone before it is answered with a handle
+    /// to come back with.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
+    mcp_patience: Millis,
+    /// Serves as if it were so much later, for rehearsals.
+    #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
+    clock_ahead: Option<Millis>,
     #[command(flatten)]
     models: ModelArgs,
 }
@@ -120,14 +136,20 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.with_context(|| format!("listening on {}", args.listen))?;
     let questions = Questions::new();
-    let haft = start(args, &questions).await?;
-    let mcp = McpServer::new(haft.clone(), questions, mcp_settings());
+    let (haft, mounts) = start(args, &questions).await?;
+    drop(tokio::spawn(mounts::follow(args.config.clone(), mounts.clone())));
+    let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let config = Config {
         admin_key: args.api_key.clone(),
         suspend_ttl: args.suspend_ttl,
         uploads: Some(args.place.data.join("uploads")),
         hosts: args.hosts.clone(),
         mcp: Some(mcp),
+        mounts: Some(mounts),
+        mcp_commands: match args.allow_mcp_commands {
+            true => McpCommands::Allowed,
+            false => McpCommands::Configured,
+        },
         origins: args.origins.clone(),
         webhooks: WebhookSettings {
             reach: if args.webhook_allow_private { Reach::Anywhere } else { Reach::Public },
@@ -170,16 +192,17 @@ fn announce(args: &Args, server: &Server) {
 }
 
 /// A client's calls share a session, so that its workspace and shell are there for the next.
-fn mcp_settings() -> ServerSettings {
+fn mcp_settings(args: &Args) -> ServerSettings {
     let limits = Limits { calls_per_run: u32::MAX, calls_per_turn: u32::MAX, ..Limits::default() };
     ServerSettings {
         config: SessionConfig { driver: Driver::Caller, limits, ..SessionConfig::default() },
         sessions: SessionUse::One,
+        patience: Duration::from_millis(args.mcp_patience.0),
         ..ServerSettings::default()
     }
 }
 
-async fn start(args: &Args, questions: &Questions) -> anyhow::Result<Haft> {
+async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Mounts)> {
     let data = &args.place.data;
     fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
     let store = args.place.open().await?;
@@ -188,11 +211,17 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<Haft> {
     let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
         workspace::of(sessions.clone(), data.clone(), session)
     });
-    let builder = Haft::builder()
-        .sealing_key(sealing_key(&args.place.data.join("sealing-key"))?)
-        .model(Models::new(args.models.settings()));
+    let key = sealing_key(&args.place.data.join("sealing-key"))?;
+    let builder =
+        Haft::builder().sealing_key(key.clone()).model(Models::new(args.models.settings()));
     let builder = haft_mcp::install(builder, questions);
-    Ok(haft_tools::install(builder, hands).start(store)?)
+    let mut builder = haft_tools::install(builder, hands).registered()?;
+    if let Some(ahead) = args.clock_ahead {
+        builder = builder.clock(Clock::Ahead(ahead));
+    }
+    let with = (questions, key, Tenant::new("default")?);
+    let mounts = mounts::restored(&args.config, builder.registry(), store.clone(), with).await?;
+    Ok((builder.start(store)?, mounts))
 }
 
 /// Reads the key under which secrets are kept, or makes one that only this user can read.

@@ -58,6 +58,18 @@ pub struct Toolset {
     /// What the session's agent says about calls of a tool.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub verdicts: BTreeMap<ToolName, Verdict>,
+    /// Which tools are those of an MCP server, in the words of the session's agent.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp: BTreeMap<ToolName, McpTool>,
+}
+
+/// A tool of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpTool {
+    /// What the agent calls the server.
+    pub server: String,
+    /// What the server calls the tool.
+    pub tool: String,
 }
 
 impl Toolset {
@@ -81,7 +93,9 @@ impl Toolset {
             *verdict = (*verdict).max(*wish);
         }
         let names = if child.names.is_empty() { &self.names } else { &child.names };
-        Self { own: self.own.clone(), names: names.clone(), verdicts }
+        let mut mcp = self.mcp.clone();
+        mcp.extend(child.mcp.clone());
+        Self { own: self.own.clone(), names: names.clone(), verdicts, mcp }
     }
 
     /// Returns what a tool is called outside.

@@ -304,14 +304,29 @@ fn a_resolution_is_recorded_on_any_node_and_acted_upon_by_the_owner() {
 
 #[test]
 fn what_needs_the_owner_is_not_taken_elsewhere() {
+    let mut world = World::model();
+    world.say("think").unwrap();
+    let interrupt = haft_core::session::Interrupted { by: ann(), note: None };
+    let refused = world.input_elsewhere(Input::Interrupted(interrupt)).unwrap_err();
+    assert_eq!(refused, Refusal::NeedsOwner);
+}
+
+// Issue 8: a client may cancel while the process that runs the call is dead, or is another one.
+#[test]
+fn that_a_call_is_to_stop_is_recorded_anywhere_and_done_by_its_owner() {
     let mut world = World::caller();
     let cancellable = mutating("do_slowly", |definition| {
         definition.interrupt = haft_core::tool::InterruptBehavior::Cancel;
     });
-    world.propose(&cancellable, &json!({}));
-    let interrupt = haft_core::session::Interrupted { by: ann(), note: None };
-    let refused = world.input_elsewhere(Input::Interrupted(interrupt)).unwrap_err();
-    assert_eq!(refused, Refusal::NeedsOwner);
+    let call = world.propose(&cancellable, &json!({}));
+    let cancelled = haft_core::session::CallCancelled { call, by: ann(), note: None };
+    world.input_elsewhere(Input::CallCancelled(cancelled)).unwrap();
+    assert!(matches!(world.phase(call), Phase::Cancelling { .. }));
+    world.effects.clear();
+    world.input(Input::Woken).unwrap();
+    assert_eq!(world.effects, [Effect::Cancel { call, attempt: 1 }], "its owner stops it");
+    world.input(Input::Revived).unwrap();
+    assert_eq!(world.failure(call).class, ErrorClass::Interrupted, "its owner is gone");
 }
 
 fn preview(state: &str) -> Preview {

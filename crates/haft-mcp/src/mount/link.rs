@@ -1,36 +1,39 @@
 //! The connection to a mounted server: made when it is needed, made again when it broke, and not
 //! tried over and over when it cannot be made.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haft_runtime::ToolContext;
-use rmcp::ClientHandler;
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ErrorData, Implementation, ProgressNotificationParam, ProtocolVersion, Tool,
-};
+use haft_core::Digest;
+use http::{HeaderName, HeaderValue};
+use rmcp::model::ProtocolVersion;
 use rmcp::service::{
-    ClientLifecycleMode, ClientServiceExt, NotificationContext, Peer as RmcpPeer, RequestContext,
-    RoleClient, RunningService,
+    ClientLifecycleMode, ClientServiceExt, Peer as RmcpPeer, RoleClient, RunningService,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
-use serde_json::{Value, json};
-use tokio::sync::watch;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{ChildStderr, Command};
 use tokio::time::Instant;
 
-use crate::questions::{Kind, Question, Questions};
+use super::desk::{Desk, Handler};
+use super::setting::{Secrets, Setting};
+use crate::questions::Questions;
 
 /// How long to wait before the second try.
 const BACKOFF: Duration = Duration::from_millis(500);
 /// The longest wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// How much of what a program says about itself is remembered.
+const LAST_LINES: usize = 5;
+/// The longest line of it that is read as one.
+const LINE_BYTES: u64 = 4 << 10;
 
 /// Where a server is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// A program that speaks over its stdin and stdout.
     Command {
@@ -39,14 +42,14 @@ pub enum Peer {
         /// Its arguments.
         args: Vec<String>,
         /// Its environment, beside `PATH` and `HOME`: it does not inherit this process's.
-        env: BTreeMap<String, String>,
+        env: BTreeMap<String, Setting>,
     },
     /// A server on the network.
     Http {
         /// Its address.
         url: String,
-        /// The token that opens it.
-        bearer: Option<String>,
+        /// What is sent with every request, such as the token that opens it.
+        headers: BTreeMap<String, Setting>,
     },
 }
 
@@ -70,8 +73,13 @@ pub enum Health {
 pub(super) struct Link {
     peer: Peer,
     connect_timeout: Duration,
+    secrets: Secrets,
     state: tokio::sync::Mutex<State>,
     health: Mutex<Health>,
+    /// What the server offers over this connection, by its names; `None` until it was asked.
+    offered: Mutex<Option<BTreeMap<String, Digest>>>,
+    /// The last that a program said on its stderr.
+    last_lines: Arc<Mutex<VecDeque<String>>>,
     desk: Arc<Desk>,
 }
 
@@ -82,48 +90,31 @@ struct State {
     next_try: Option<Instant>,
 }
 
-/// What the server's own requests are answered from.
-struct Desk {
-    questions: Questions,
-    /// The calls under way, the latest last.
-    calls: Mutex<Vec<Arc<Call>>>,
-    changed: watch::Sender<u64>,
-    next: AtomicU64,
-}
-
-/// A call under way.
-pub(super) struct Call {
-    id: u64,
-    pub(super) context: ToolContext,
-    /// How many questions were asked on its behalf.
-    n_asked: AtomicU32,
-}
-
-#[derive(Clone)]
-struct Handler(Arc<Desk>);
-
 impl Link {
-    pub(super) fn new(peer: Peer, connect_timeout: Duration, questions: Questions) -> Self {
-        let desk = Desk {
-            questions,
-            calls: Mutex::default(),
-            changed: watch::Sender::new(0),
-            next: AtomicU64::new(0),
-        };
-        let (state, health) = (Default::default(), Mutex::new(Health::Idle));
-        Self { peer, connect_timeout, state, health, desk: Arc::new(desk) }
+    pub(super) fn new(
+        peer: Peer,
+        connect_timeout: Duration,
+        questions: Questions,
+        secrets: Secrets,
+    ) -> Self {
+        Self {
+            peer,
+            connect_timeout,
+            secrets,
+            state: tokio::sync::Mutex::default(),
+            health: Mutex::new(Health::Idle),
+            offered: Mutex::default(),
+            last_lines: Arc::default(),
+            desk: Arc::new(Desk::new(questions)),
+        }
     }
 
     pub(super) fn health(&self) -> Health {
         lock(&self.health).clone()
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.desk.changed.subscribe()
-    }
-
-    pub(super) fn questions(&self) -> &Questions {
-        &self.desk.questions
+    pub(super) fn desk(&self) -> &Arc<Desk> {
+        &self.desk
     }
 
     /// Returns the connection, making it if need be.
@@ -135,7 +126,8 @@ impl Link {
         {
             return Ok(running.peer().clone());
         }
-        state.running = None;
+        let broke = state.running.take().is_some();
+        *lock(&self.offered) = None;
         if let Some(wait) = state.next_try.map(|at| at.saturating_duration_since(Instant::now()))
             && !wait.is_zero()
         {
@@ -149,6 +141,9 @@ impl Link {
                 let peer = running.peer().clone();
                 *state = State { running: Some(running), ..State::default() };
                 *lock(&self.health) = Health::Up;
+                if broke {
+                    self.desk.changed();
+                }
                 Ok(peer)
             }
             Ok(Err(message)) => Err(self.failed(&mut state, message)),
@@ -156,7 +151,19 @@ impl Link {
         }
     }
 
+    /// Returns how long nobody tries to connect.
+    pub(super) async fn rests_for(&self) -> Duration {
+        let next_try = self.state.lock().await.next_try;
+        next_try.map(|at| at.saturating_duration_since(Instant::now())).unwrap_or_default()
+    }
+
     fn failed(&self, state: &mut State, message: String) -> String {
+        let said: Vec<String> = lock(&self.last_lines).drain(..).collect();
+        let message = match said.is_empty() {
+            true => message,
+            false => format!("{message}; it said: {}", said.join(" | ")),
+        };
+        let message = self.desk.redactor().text(&message).into_owned();
         let wait = BACKOFF.saturating_mul(1 << state.failures.min(10)).min(BACKOFF_MAX);
         state.failures = state.failures.saturating_add(1);
         state.next_try = Some(Instant::now() + wait);
@@ -171,17 +178,21 @@ impl Link {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: None,
         };
+        let mut secrets = Vec::new();
         let running = match &self.peer {
             Peer::Command { program, args, env } => {
-                let process = TokioChildProcess::new(command(program, args, env));
-                let process = process.map_err(|error| format!("`{program}`: {error}"))?;
+                let env = self.secrets.resolved(env, &mut secrets).await?;
+                self.desk.keep_quiet_about(&secrets);
+                let process = self.started(program, args, &env)?;
                 handler.serve_with_lifecycle(process, lifecycle).await
             }
-            Peer::Http { url, bearer } => {
+            Peer::Http { url, headers } => {
+                let headers = self.secrets.resolved(headers, &mut secrets).await?;
+                self.desk.keep_quiet_about(&secrets);
                 // Fails only if someone has chosen another one, which is as good.
                 rustls::crypto::ring::default_provider().install_default().ok();
-                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-                config.auth_header = bearer.clone();
+                let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                    .custom_headers(sent_headers(headers)?);
                 let transport = StreamableHttpClientTransport::from_config(config);
                 handler.serve_with_lifecycle(transport, lifecycle).await
             }
@@ -189,9 +200,50 @@ impl Link {
         running.map_err(|error| error.to_string())
     }
 
-    pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
+    fn started(
+        &self,
+        program: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+    ) -> Result<TokioChildProcess, String> {
+        lock(&self.last_lines).clear();
+        let process = TokioChildProcess::builder(command(program, args, env));
+        let process = process.stderr(Stdio::piped()).spawn();
+        let (process, stderr) = process.map_err(|error| format!("`{program}`: {error}"))?;
+        if let Some(stderr) = stderr {
+            // It may say a secret, so it is not passed on to where this process says its own.
+            tokio::spawn(remember(stderr, Arc::clone(&self.last_lines)));
+        }
+        Ok(process)
+    }
+
+    /// Returns what the server offers now.
+    pub(super) async fn tools(&self) -> Result<Vec<Value>, String> {
         let peer = self.peer().await?;
-        peer.list_all_tools().await.map_err(|error| error.to_string())
+        let redactor = self.desk.redactor();
+        let tools = peer.list_all_tools().await;
+        let tools = tools.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
+        let mut bodies = Vec::with_capacity(tools.len());
+        for tool in tools {
+            let Ok(mut body) = serde_json::to_value(tool) else { continue };
+            redactor.value(&mut body);
+            bodies.push(body);
+        }
+        let digests = bodies.iter().map(|body| {
+            let name = body["name"].as_str().unwrap_or_default();
+            (name.to_owned(), Digest::of_json(body))
+        });
+        *lock(&self.offered) = Some(digests.collect());
+        Ok(bodies)
+    }
+
+    /// Returns whether the server still offers a tool as it was accepted.
+    pub(super) async fn offers(&self, tool: &str, digest: Digest) -> Result<bool, String> {
+        if lock(&self.offered).is_none() {
+            self.tools().await?;
+        }
+        let offered = lock(&self.offered);
+        Ok(offered.as_ref().is_some_and(|offered| offered.get(tool) == Some(&digest)))
     }
 
     pub(super) async fn close(&self) {
@@ -202,42 +254,38 @@ impl Link {
         }
         *lock(&self.health) = Health::Idle;
     }
+}
 
-    /// Says that a call is under way, so that what the server asks meanwhile is asked for it.
-    pub(super) fn begin(&self, context: ToolContext) -> UnderWay {
-        let id = self.desk.next.fetch_add(1, Ordering::Relaxed);
-        let call = Arc::new(Call { id, context, n_asked: AtomicU32::new(0) });
-        lock(&self.desk.calls).push(Arc::clone(&call));
-        UnderWay { desk: Arc::clone(&self.desk), call }
+fn sent_headers(
+    headers: BTreeMap<String, String>,
+) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let mut sent = HashMap::new();
+    for (name, value) in headers {
+        let wrong = || format!("the header `{name}` has a value that cannot be sent");
+        let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        sent.insert(HeaderName::try_from(&name).map_err(|_| wrong())?, value);
+    }
+    Ok(sent)
+}
+
+/// Keeps the last lines that a program says on its stderr.
+async fn remember(stderr: ChildStderr, lines: Arc<Mutex<VecDeque<String>>>) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while (&mut reader).take(LINE_BYTES).read_until(b'\n', &mut line).await.is_ok_and(|n| n > 0) {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        let mut lines = lock(&lines);
+        lines.push_back(text);
+        if lines.len() > LAST_LINES {
+            lines.pop_front();
+        }
+        line.clear();
     }
 }
 
-/// A call under way; it ends with this.
-pub(super) struct UnderWay {
-    desk: Arc<Desk>,
-    pub(super) call: Arc<Call>,
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        lock(&self.desk.calls).retain(|call| call.id != self.call.id);
-    }
-}
-
-impl Call {
-    /// Returns the key of the call's next question: the same after a crash, as far as the server
-    /// asks the same again.
-    pub(super) fn next_key(&self) -> String {
-        format!("upstream-{}", self.n_asked.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
-
-fn command(
-    program: &str,
-    args: &[String],
-    env: &BTreeMap<String, String>,
-) -> tokio::process::Command {
-    let mut command = tokio::process::Command::new(program);
+fn command(program: &str, args: &[String], env: &BTreeMap<String, String>) -> Command {
+    let mut command = Command::new(program);
     // Nothing of this process's environment, where keys are: what it needs is given to it.
     command.args(args).env_clear();
     for name in ["PATH", "HOME", "LANG"] {
@@ -247,55 +295,6 @@ fn command(
     }
     command.envs(env).kill_on_drop(true);
     command
-}
-
-impl ClientHandler for Handler {
-    fn get_info(&self) -> ClientConfig {
-        let capabilities = ClientCapabilities::builder().enable_elicitation().build();
-        let implementation = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(capabilities, implementation)
-    }
-
-    /// A server's question to a person is one of ours: it waits in the store, and whoever the
-    /// call's own client is may answer it. One that belongs to no call is declined.
-    async fn create_elicitation(
-        &self,
-        request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, ErrorData> {
-        let declined = || ElicitResult::new(ElicitationAction::Decline);
-        let latest = lock(&self.0.calls).last().cloned();
-        let (Some(call), Ok(Value::Object(params))) = (latest, serde_json::to_value(&request))
-        else {
-            return Ok(declined());
-        };
-        let question = Question { kind: Kind::Elicitation, params };
-        match self.0.questions.ask(&call.context, &call.next_key(), question).await {
-            Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_else(|_| declined())),
-            Err(_) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-        }
-    }
-
-    async fn on_progress(
-        &self,
-        params: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        // Whose progress it is can only be told while one call is under way.
-        let only = match lock(&self.0.calls).as_slice() {
-            [only] => Some(Arc::clone(only)),
-            _ => None,
-        };
-        if let Some(call) = only {
-            let ProgressNotificationParam { progress, total, message, .. } = params;
-            let progress = json!({"progress": progress, "total": total, "message": message});
-            call.context.progress(progress);
-        }
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.0.changed.send_modify(|n| *n += 1);
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,10 +3,16 @@
 //! A mounted server's tools are registered like any other: owned by `mcp`, so they ask unless
 //! someone says otherwise; what they return is untrusted and bounded; a call whose connection
 //! broke is not made again. What a server says its tools are is pinned: what it changes, and what
-//! it adds, waits until a person has accepted it.
+//! it adds, waits until a person has accepted it. What was accepted is registered before the node
+//! starts, so that a call that waits over a restart finds its tool.
 
+mod declared;
+mod desk;
+mod kept;
 mod link;
 mod pins;
+mod sessions;
+mod setting;
 mod tool;
 
 use std::collections::BTreeMap;
@@ -14,21 +20,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_core::{Actor, Digest, Millis, ToolName};
-use haft_runtime::Haft;
-use haft_runtime::registry::{Finding, RegisterError, lint_definition};
-use haft_store::Tenant;
+use haft_runtime::Clock;
+use haft_runtime::registry::{Finding, RegisterError, Registry, lint_definition};
+use haft_store::{Store, Tenant};
 use serde_json::Value;
 
 use crate::questions::Questions;
+use kept::Kept;
 use link::Link;
 use pins::Pins;
+use sessions::Sessions;
 use tool::MountedTool;
 
+pub use declared::{Declared, DeclaredError};
 pub use link::{Health, Peer};
 pub use pins::Change;
+pub use setting::{SecretFuture, Secrets, Setting, SettingError, VaultEntry};
+
+/// How long to wait before a server that could not be asked is asked again, at least.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A server to mount.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountConfig {
     /// What it is called; its tools' names begin with it.
     pub name: ToolName,
@@ -78,6 +91,12 @@ pub enum MountError {
         /// The mount.
         name: ToolName,
     },
+    /// It is described elsewhere.
+    #[error("`{name}` is in the configuration of this node: take it out there")]
+    Configured {
+        /// The mount.
+        name: ToolName,
+    },
     /// What was to be accepted is not what the server offers.
     #[error("`{tool}` of `{name}` does not wait to be accepted as {digest}: look at it again")]
     OtherOffer {
@@ -88,6 +107,9 @@ pub enum MountError {
         /// What was to be accepted.
         digest: Digest,
     },
+    /// What describes it makes no sense.
+    #[error(transparent)]
+    Declared(#[from] DeclaredError),
     /// The store has trouble.
     #[error(transparent)]
     Store(#[from] haft_store::Error),
@@ -96,8 +118,8 @@ pub enum MountError {
 /// What a mount has come to.
 #[derive(Debug, Clone, Default)]
 pub struct MountReport {
-    /// The tools that can be called.
-    pub tools: Vec<ToolName>,
+    /// The tools that can be called, by the names that the server gives them.
+    pub tools: BTreeMap<String, ToolName>,
     /// What waits to be accepted.
     pub pending: Vec<Change>,
     /// What cannot be a tool here, and why.
@@ -106,28 +128,125 @@ pub struct MountReport {
     pub findings: Vec<Finding>,
 }
 
+/// Who said that a server is to be mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Whoever configured the node.
+    Configured,
+    /// Somebody while it ran, which is kept in the store.
+    Added,
+}
+
+/// A mounted server, as it stands.
+#[derive(Debug, Clone)]
+pub struct Mounted {
+    /// How it is mounted.
+    pub config: MountConfig,
+    /// Who wanted it.
+    pub origin: Origin,
+    /// How it is.
+    pub health: Health,
+    /// What it has come to.
+    pub report: MountReport,
+}
+
 /// The mounted servers of a node; a clone shares them.
 #[derive(Clone)]
 pub struct Mounts(Arc<Shared>);
 
 struct Shared {
-    haft: Haft,
+    registry: Registry,
     questions: Questions,
+    secrets: Secrets,
+    sessions: Sessions,
     pins: Pins,
+    kept: Kept,
     mounted: Mutex<BTreeMap<ToolName, Arc<Mount>>>,
 }
 
 struct Mount {
     config: MountConfig,
+    origin: Origin,
     link: Arc<Link>,
     report: Mutex<MountReport>,
 }
 
 impl Mounts {
-    /// Starts without servers. Pins belong to the tenant.
-    pub fn new(haft: Haft, questions: Questions, tenant: Tenant) -> Self {
-        let pins = Pins::new(haft.store().clone(), tenant);
-        Self(Arc::new(Shared { haft, questions, pins, mounted: Mutex::default() }))
+    /// Starts without servers. They, their pins and their secrets belong to the tenant, and only
+    /// its sessions may call them.
+    pub fn new(
+        registry: Registry,
+        store: Store,
+        questions: Questions,
+        secrets: Secrets,
+        tenant: Tenant,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            registry,
+            questions,
+            secrets,
+            sessions: Sessions::of(store.clone(), tenant.clone()),
+            pins: Pins::new(store.clone(), tenant.clone()),
+            kept: Kept { store, tenant },
+            mounted: Mutex::default(),
+        }))
+    }
+
+    /// Returns whose servers they are.
+    pub fn tenant(&self) -> &Tenant {
+        &self.0.kept.tenant
+    }
+
+    /// Mounts the servers that the node is configured with and those that were added while it ran
+    /// before. What was accepted of them can be called at once; they are connected in their own
+    /// time, and again and again while they cannot be reached.
+    ///
+    /// # Errors
+    ///
+    /// When two have one name, or the store has trouble.
+    pub async fn restore(&self, configured: Vec<MountConfig>) -> Result<(), MountError> {
+        for config in configured {
+            self.restore_one(config, Origin::Configured).await?;
+        }
+        for (name, declared) in self.0.kept.all().await? {
+            // Whoever configures the node has the last word about a name.
+            if self.lock().contains_key(&name) {
+                tracing::warn!(%name, "an added server has the name of a configured one");
+                continue;
+            }
+            self.restore_one(declared.config(name)?, Origin::Added).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes these the configured servers: those that are no longer among them are unmounted. What
+    /// was added while the node ran stays.
+    ///
+    /// # Errors
+    ///
+    /// When the store has trouble.
+    pub async fn reconfigure(&self, configured: Vec<MountConfig>) -> Result<(), MountError> {
+        let before = self.list().into_iter().filter(|mounted| mounted.origin == Origin::Configured);
+        for gone in before.filter(|mounted| !configured.contains(&mounted.config)) {
+            self.unmount(&gone.config.name).await?;
+        }
+        for config in configured {
+            if !self.lock().contains_key(&config.name) {
+                self.restore_one(config, Origin::Configured).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn restore_one(&self, config: MountConfig, origin: Origin) -> Result<(), MountError> {
+        let name = config.name.clone();
+        let mount = self.prepared(config, origin)?;
+        if let Some(accepted) = self.0.pins.accepted(&name).await? {
+            self.register_all(&mount, accepted, Vec::new());
+        }
+        self.lock().insert(name.clone(), mount);
+        self.follow(name, First::AskNow);
+        Ok(())
     }
 
     /// Mounts a server. The first time, what it offers is pinned on behalf of whoever mounts it;
@@ -137,17 +256,48 @@ impl Mounts {
     ///
     /// When it cannot be reached, or the name is taken.
     pub async fn mount(&self, config: MountConfig, by: &Actor) -> Result<MountReport, MountError> {
-        let name = config.name.clone();
-        if self.lock().contains_key(&name) {
-            return Err(MountError::Taken { name });
-        }
-        let link = Link::new(config.peer.clone(), config.connect_timeout, self.0.questions.clone());
-        let report = Mutex::default();
-        let mount = Arc::new(Mount { config, link: Arc::new(link), report });
-        let report = self.take_stock(&mount, by).await?;
-        self.lock().insert(name.clone(), Arc::clone(&mount));
-        self.follow(name);
+        self.mount_as(config, Origin::Configured, by).await
+    }
+
+    /// Mounts a server and keeps it for the node's next start.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mounts::mount`], or when it makes no sense.
+    pub async fn add(
+        &self,
+        name: ToolName,
+        declared: &Declared,
+        by: &Actor,
+    ) -> Result<MountReport, MountError> {
+        let config = declared.config(name.clone())?;
+        let report = self.mount_as(config, Origin::Added, by).await?;
+        self.0.kept.put(&name, Some(declared), by, Clock::System.now()).await?;
         Ok(report)
+    }
+
+    async fn mount_as(
+        &self,
+        config: MountConfig,
+        origin: Origin,
+        by: &Actor,
+    ) -> Result<MountReport, MountError> {
+        let name = config.name.clone();
+        let mount = self.prepared(config, origin)?;
+        let report = self.take_stock(&mount, by).await?;
+        self.lock().insert(name.clone(), mount);
+        self.follow(name, First::AskLater);
+        Ok(report)
+    }
+
+    fn prepared(&self, config: MountConfig, origin: Origin) -> Result<Arc<Mount>, MountError> {
+        if self.lock().contains_key(&config.name) {
+            return Err(MountError::Taken { name: config.name });
+        }
+        let (questions, secrets) = (self.0.questions.clone(), self.0.secrets.clone());
+        let link = Link::new(config.peer.clone(), config.connect_timeout, questions, secrets);
+        let report = Mutex::default();
+        Ok(Arc::new(Mount { config, origin, link: Arc::new(link), report }))
     }
 
     /// Takes a server's tools away and ends the connection.
@@ -158,25 +308,49 @@ impl Mounts {
     pub async fn unmount(&self, name: &ToolName) -> Result<(), MountError> {
         let mount = self.lock().remove(name);
         let mount = mount.ok_or_else(|| MountError::Unknown { name: name.clone() })?;
-        for tool in mount.report().tools {
-            self.0.haft.registry().remove(tool.as_str());
+        for tool in mount.report().tools.values() {
+            self.0.registry.remove(tool.as_str());
         }
         mount.link.close().await;
         Ok(())
     }
 
-    /// Returns how each mounted server is.
-    pub fn health(&self) -> BTreeMap<ToolName, Health> {
-        self.lock().iter().map(|(name, mount)| (name.clone(), mount.link.health())).collect()
+    /// Unmounts a server that was added while the node ran, and forgets it. What was accepted of
+    /// it is remembered, for the day that something of its name is mounted again.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such mount, or the node is configured with it.
+    pub async fn remove(&self, name: &ToolName, by: &Actor) -> Result<(), MountError> {
+        if self.get(name)?.origin == Origin::Configured {
+            return Err(MountError::Configured { name: name.clone() });
+        }
+        self.0.kept.put(name, None, by, Clock::System.now()).await?;
+        self.unmount(name).await
     }
 
-    /// Returns what a mount has come to.
+    /// Returns the mounted servers as they stand.
+    pub fn list(&self) -> Vec<Mounted> {
+        self.lock().values().map(|mount| mount.shown()).collect()
+    }
+
+    /// Returns a mounted server as it stands.
     ///
     /// # Errors
     ///
     /// When there is no such mount.
-    pub fn report(&self, name: &ToolName) -> Result<MountReport, MountError> {
-        Ok(self.get(name)?.report())
+    pub fn find(&self, name: &ToolName) -> Result<Mounted, MountError> {
+        Ok(self.get(name)?.shown())
+    }
+
+    /// Asks a server anew what it offers.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such mount, or it cannot be reached.
+    pub async fn look_again(&self, name: &ToolName) -> Result<MountReport, MountError> {
+        let mount = self.get(name)?;
+        self.take_stock(&mount, &Actor::system()).await
     }
 
     /// Accepts a tool as its server offers it now.
@@ -197,7 +371,7 @@ impl Mounts {
             let (name, tool) = (name.clone(), tool.to_owned());
             return Err(MountError::OtherOffer { name, tool, digest });
         };
-        self.0.pins.accept(name, &change, by, self.0.haft.now()).await?;
+        self.0.pins.accept(name, &change, by, Clock::System.now()).await?;
         self.take_stock(&mount, by).await
     }
 
@@ -206,22 +380,25 @@ impl Mounts {
         let name = &mount.config.name;
         let unreachable = |message: String| MountError::Unreachable { name: name.clone(), message };
         let offered = mount.link.tools().await.map_err(unreachable)?;
-        let offered: Vec<Value> =
-            offered.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
-        let sorted = self.0.pins.sort(name, offered, by, self.0.haft.now()).await?;
-        let mut report = MountReport { pending: sorted.pending, ..MountReport::default() };
-        for body in sorted.pinned {
+        let sorted = self.0.pins.sort(name, offered, by, Clock::System.now()).await?;
+        Ok(self.register_all(mount, sorted.pinned, sorted.pending))
+    }
+
+    fn register_all(&self, mount: &Mount, pinned: Vec<Value>, pending: Vec<Change>) -> MountReport {
+        let mut report = MountReport { pending, ..MountReport::default() };
+        for body in pinned {
             let wire_name = body["name"].as_str().unwrap_or_default().to_owned();
             match self.register(mount, body, &mut report.findings) {
-                Ok(tool) => report.tools.push(tool),
+                Ok(tool) => drop(report.tools.insert(wire_name, tool)),
                 Err(message) => drop(report.refused.insert(wire_name, message)),
             }
         }
-        for gone in mount.report().tools.iter().filter(|tool| !report.tools.contains(tool)) {
-            self.0.haft.registry().remove(gone.as_str());
+        let stays = |tool: &ToolName| report.tools.values().any(|known| known == tool);
+        for gone in mount.report().tools.values().filter(|tool| !stays(tool)) {
+            self.0.registry.remove(gone.as_str());
         }
         *mount.report.lock().unwrap_or_else(PoisonError::into_inner) = report.clone();
-        Ok(report)
+        report
     }
 
     fn register(
@@ -230,12 +407,13 @@ impl Mounts {
         body: Value,
         findings: &mut Vec<Finding>,
     ) -> Result<ToolName, String> {
-        let tool = MountedTool::new(&mount.config, Arc::clone(&mount.link), body)?;
+        let (link, sessions) = (Arc::clone(&mount.link), self.0.sessions.clone());
+        let tool = MountedTool::new(&mount.config, link, sessions, body)?;
         let definition = tool.described();
         findings.extend(lint_definition(definition));
         let name = definition.name.clone();
-        let registry = self.0.haft.registry();
-        let is_ours = mount.report().tools.contains(&name);
+        let registry = &self.0.registry;
+        let is_ours = mount.report().tools.values().any(|known| *known == name);
         let registered = match is_ours && registry.get(name.as_str()).is_some() {
             true => registry.replace(tool).map(drop),
             false => registry.register(tool).map(drop),
@@ -244,19 +422,28 @@ impl Mounts {
         Ok(name)
     }
 
-    /// Takes stock again whenever the server says that its tools changed.
-    fn follow(&self, name: ToolName) {
+    /// Takes stock whenever the server may offer something else, until it is unmounted.
+    fn follow(&self, name: ToolName, first: First) {
         let Ok(mount) = self.get(&name) else { return };
-        let mut changes = mount.link.changes();
+        let mut changes = mount.link.desk().changes();
         let shared = Arc::downgrade(&self.0);
         drop(mount);
         tokio::spawn(async move {
-            while changes.changed().await.is_ok() {
+            let mut is_due = first == First::AskNow;
+            loop {
+                if !is_due && changes.changed().await.is_err() {
+                    return;
+                }
                 let Some(shared) = shared.upgrade() else { return };
                 let mounts = Self(shared);
                 let Ok(mount) = mounts.get(&name) else { return };
-                if let Err(error) = mounts.take_stock(&mount, &Actor::system()).await {
+                let taken = mounts.take_stock(&mount, &Actor::system()).await;
+                is_due = taken.is_err();
+                if let Err(error) = taken {
                     tracing::warn!(%error, "a mounted server's tools could not be listed");
+                    let link = Arc::clone(&mount.link);
+                    drop((mounts, mount));
+                    tokio::time::sleep(link.rests_for().await.max(ASK_AGAIN)).await;
                 }
             }
         });
@@ -272,14 +459,27 @@ impl Mounts {
     }
 }
 
+/// When a server that has just been mounted is first asked what it offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    AskNow,
+    AskLater,
+}
+
 impl Mount {
     fn report(&self) -> MountReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn shown(&self) -> Mounted {
+        let (config, origin) = (self.config.clone(), self.origin);
+        Mounted { config, origin, health: self.link.health(), report: self.report() }
     }
 }
 
 impl std::fmt::Debug for Mounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mounts").field("health", &self.health()).finish_non_exhaustive()
+        let names: Vec<ToolName> = self.lock().keys().cloned().collect();
+        f.debug_struct("Mounts").field("names", &names).finish_non_exhaustive()
     }
 }

@@ -77,6 +77,12 @@ impl Pins {
         Ok(sorted)
     }
 
+    /// Returns what was accepted of a server; `None` when it was never mounted.
+    pub(super) async fn accepted(&self, mount: &ToolName) -> Result<Option<Vec<Value>>, Error> {
+        let found = self.read(mount).await?;
+        Ok(found.map(|(_, accepted)| accepted.into_values().collect()))
+    }
+
     pub(super) async fn accept(
         &self,
         mount: &ToolName,

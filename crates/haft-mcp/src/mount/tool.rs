@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use haft_core::session::Returned;
 use haft_core::tool::{Definition, Idempotency, InterruptBehavior};
-use haft_core::{CallResult, ContentBlock, ErrorClass, Failure, Millis, Output, ToolName};
+use haft_core::{CallResult, ContentBlock, Digest, ErrorClass, Failure, Millis, Output, ToolName};
 use haft_runtime::{Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
 use haft_wire::{Dialect, Reading};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, InputRequests, InputResponses,
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam,
+    ClientRequest, InputRequests, InputResponses, RequestId, ServerResult,
 };
-use rmcp::service::ServiceError;
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value, json};
 
 use super::MountConfig;
-use super::link::{Link, UnderWay};
+use super::desk::{Call, UnderWay};
+use super::link::Link;
+use super::sessions::Sessions;
 use crate::questions::{Kind, Question};
 
 /// How often a server may ask for more before its call is given up.
@@ -28,12 +31,21 @@ const FOREIGN_BYTES_MAX: usize = 1 << 20;
 pub(super) struct MountedTool {
     definition: Definition,
     wire_name: String,
+    /// What was accepted.
+    digest: Digest,
     link: Arc<Link>,
+    sessions: Sessions,
 }
 
 impl MountedTool {
-    pub(super) fn new(config: &MountConfig, link: Arc<Link>, body: Value) -> Result<Self, String> {
+    pub(super) fn new(
+        config: &MountConfig,
+        link: Arc<Link>,
+        sessions: Sessions,
+        body: Value,
+    ) -> Result<Self, String> {
         let wire_name = body["name"].as_str().unwrap_or_default().to_owned();
+        let digest = Digest::of_json(&body);
         let lifted = Dialect::Mcp.lift_definition(body, Reading::Foreign);
         let mut definition = lifted.map_err(|error| error.to_string())?;
         let name = format!("{}_{}", config.name, definition.name);
@@ -48,7 +60,7 @@ impl MountedTool {
         definition.max_result_bytes = config.max_result_bytes;
         // What does not keep to its own schema is still what the server said.
         definition.output_schema = None;
-        Ok(Self { definition, wire_name, link })
+        Ok(Self { definition, wire_name, digest, link, sessions })
     }
 
     pub(super) fn described(&self) -> &Definition {
@@ -60,23 +72,30 @@ impl MountedTool {
         arguments: ToolArguments,
         context: ToolContext,
     ) -> Result<Returned, ToolError> {
+        self.sessions.require(context.session()).await?;
         let peer = self.link.peer().await.map_err(ToolError::upstream)?;
+        if !self.link.offers(&self.wire_name, self.digest).await.map_err(ToolError::upstream)? {
+            self.link.desk().changed();
+            return Err(ToolError::new(format!(
+                "the server no longer offers `{}` as it was accepted; somebody has to look at \
+                 what it offers now and accept it",
+                self.wire_name
+            )));
+        }
         let key = context.idempotency_key();
-        let under_way = self.link.begin(context);
+        let under_way = self.link.desk().begin(context);
         let mut params =
             CallToolRequestParams::new(self.wire_name.clone()).with_arguments(arguments);
         params.meta = serde_json::from_value(json!({"haft/callId": key})).ok();
         for _ in 0..ROUNDS_MAX {
-            let sent = peer.call_tool_once(params.clone());
             let stopped = under_way.call.context.stop().cancelled();
             let response = tokio::select! {
-                response = sent => response.map_err(failed)?,
-                // The request is dropped, which tells the server.
+                response = sent(&peer, params.clone(), &under_way.call) => response?,
                 () = stopped => return Err(ToolError::cancelled()),
             };
             match response {
-                CallToolResponse::Complete(result) => return Ok(returned(result)),
-                CallToolResponse::InputRequired(needs) => {
+                ServerResult::CallToolResult(result) => return Ok(returned(result)),
+                ServerResult::InputRequiredResult(needs) => {
                     let requests = needs.input_requests.unwrap_or_default();
                     params.input_responses = Some(self.answers(&under_way, &requests).await?);
                     params.request_state = needs.request_state;
@@ -100,7 +119,8 @@ impl MountedTool {
         let mut questions = BTreeMap::new();
         let mut names = BTreeMap::new();
         for (name, request) in requests {
-            let request = serde_json::to_value(request)?;
+            let mut request = serde_json::to_value(request)?;
+            self.link.desk().redactor().value(&mut request);
             let key = under_way.call.next_key();
             let kind = match request["method"].as_str() {
                 Some("sampling/createMessage") => Kind::Sampling,
@@ -112,7 +132,7 @@ impl MountedTool {
             names.insert(key, name.clone());
         }
         let context = &under_way.call.context;
-        let answers = self.link.questions().ask_all(context, questions).await?;
+        let answers = self.link.desk().questions.ask_all(context, questions).await?;
         let named =
             answers.into_iter().filter_map(|(key, value)| Some((names.remove(&key)?, value)));
         Ok(named.collect())
@@ -129,7 +149,49 @@ impl Tool for MountedTool {
         arguments: ToolArguments,
         context: ToolContext,
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
-        Box::pin(self.run(arguments, context))
+        Box::pin(async {
+            let ran = self.run(arguments, context).await;
+            let mut returned = ran.unwrap_or_else(ToolError::into_returned);
+            self.link.desk().redactor().returned(&mut returned);
+            Ok(returned)
+        })
+    }
+}
+
+/// Makes the request, and knows its progress as the call's own. The server is told when nobody
+/// waits for the answer any more.
+async fn sent(
+    peer: &Peer<RoleClient>,
+    params: CallToolRequestParams,
+    call: &Call,
+) -> Result<ServerResult, ToolError> {
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let handle = handle.map_err(failed)?;
+    call.progresses_as(handle.progress_token.clone());
+    let mut unanswered = Unanswered { peer: peer.clone(), request: Some(handle.id.clone()) };
+    let answer = handle.await_response().await;
+    unanswered.request = None;
+    answer.map_err(failed)
+}
+
+/// A request whose answer is awaited; the server is told if that ends before it came.
+struct Unanswered {
+    peer: Peer<RoleClient>,
+    request: Option<RequestId>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let Some(request) = self.request.take() else { return };
+        let peer = self.peer.clone();
+        tokio::spawn(async move {
+            let reason = Some("its call was stopped".to_owned());
+            // A server that is gone need not be told.
+            peer.notify_cancelled(CancelledNotificationParam::new(Some(request), reason))
+                .await
+                .ok();
+        });
     }
 }
 

@@ -92,6 +92,15 @@ impl McpServer {
         Ok(loaded.is_some_and(|loaded| loaded.tenant == principal.tenant && opened_by(&loaded)))
     }
 
+    /// A request that is made again must be the same request.
+    pub(super) async fn require_same(&self, handle: Handle, tool: &str) -> Result<(), ErrorData> {
+        let stored = self.0.haft.store().call(handle.session, handle.call).await;
+        match stored.map_err(|error| trouble(&error))? {
+            Some(call) if call.tool == tool => Ok(()),
+            _ => Err(ErrorData::invalid_params("`requestState` is another request's", None)),
+        }
+    }
+
     pub(super) async fn standing(
         &self,
         handle: Handle,

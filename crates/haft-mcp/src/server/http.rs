@@ -17,7 +17,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tower_service::Service;
 
 use super::McpServer;
-use super::handler::Connection;
+use super::connection::Connection;
 use crate::principal::Principal;
 
 /// Who may come in over HTTP.

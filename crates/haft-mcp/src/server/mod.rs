@@ -1,13 +1,16 @@
 //! Haft as an MCP server.
 
+mod artifacts;
 mod asks;
 mod caller;
 mod calls;
 mod changes;
+mod connection;
 mod handler;
 mod http;
 mod listing;
 mod outcomes;
+mod pending;
 mod request_state;
 mod serving;
 mod sessions;
@@ -22,7 +25,7 @@ use tokio::sync::broadcast;
 
 use crate::principal::Principal;
 use crate::questions::{Attached, Questions};
-use handler::Connection;
+use connection::Connection;
 use listing::Listing;
 use sessions::Sessions;
 

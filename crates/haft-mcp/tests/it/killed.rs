@@ -56,6 +56,18 @@ fn a_question_survives_its_server_and_is_answered_in_parts() {
 }
 
 #[test]
+fn a_task_that_is_cancelled_while_its_server_is_dead_ends_without_running_again() {
+    let (server, id, _directory) = killed_after("slow_compute", json!({"seconds": 600}));
+    let client = Client::with_tasks(&server.url);
+    client.task_in(&id, &["working"]);
+    client.request("tasks/cancel", json!({"taskId": id}));
+    let done = client.task_in(&id, &["cancelled", "completed", "failed"]);
+    let text = done["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.starts_with("interrupted"), "{done}");
+    assert_eq!(done["result"]["isError"], true);
+}
+
+#[test]
 fn a_request_that_needs_input_is_made_again_at_another_server() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());

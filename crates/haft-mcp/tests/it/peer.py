@@ -19,8 +19,11 @@ def read():
 def tools():
     plain = {"type": "object", "properties": {"text": {"type": "string"}}}
     described = os.environ.get("DESCRIPTION", "Say it again.")
-    names = os.environ.get("TOOLS", "echo,ask,die").split(",")
-    return [{"name": n, "description": described if n == "echo" else f"Does {n}.", "inputSchema": plain} for n in names]
+    names = os.environ.get("TOOLS", "echo,ask,die")
+    if "TOOLS_FILE" in os.environ:
+        names = open(os.environ["TOOLS_FILE"]).read()
+    named = [(n + ":").split(":")[:2] for n in names.split(",")]
+    return [{"name": n, "description": d or (described if n == "echo" else f"Does {n}."), "inputSchema": plain} for n, d in named]
 
 
 def call(request):
@@ -30,6 +33,20 @@ def call(request):
     if name == "die":
         os._exit(1)
     text = arguments.get("text", "")
+    if name == "reveal":
+        text = "the token is " + os.environ["TOKEN"]
+    if name == "slow":
+        token = request["params"]["_meta"]["progressToken"]
+        for done in (1, 2):
+            say({"method": "notifications/progress", "params": {"progressToken": token, "progress": done, "total": 2, "message": text}})
+    if name == "sample":
+        prompt = {"role": "user", "content": {"type": "text", "text": "Say a word."}}
+        say({"id": "q1", "method": "sampling/createMessage", "params": {"messages": [prompt], "maxTokens": 5}})
+        answer = read()
+        text = json.dumps(answer.get("result", answer.get("error")), sort_keys=True)
+    if name == "roots":
+        say({"id": "q1", "method": "roots/list"})
+        text = json.dumps(read()["result"], sort_keys=True)
     if name == "ask":
         schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
         say({"id": "q1", "method": "elicitation/create", "params": {"message": "Which colour?", "requestedSchema": schema}})

@@ -34,6 +34,7 @@ pub struct HaftBuilder {
     selectors: Vec<Arc<dyn Selector>>,
     model: Option<Arc<dyn Model>>,
     settings: Option<Settings>,
+    clock: Option<Clock>,
 }
 
 /// Why a node cannot start.
@@ -108,6 +109,29 @@ impl HaftBuilder {
         self.registry.clone()
     }
 
+    /// Registers the tools so far, so that nothing that is registered before the node starts can
+    /// take their names.
+    ///
+    /// # Errors
+    ///
+    /// When a tool is not taken, or needs a service that was not given yet.
+    pub fn registered(mut self) -> Result<Self, BuildError> {
+        self.register()?;
+        Ok(self)
+    }
+
+    fn register(&mut self) -> Result<(), BuildError> {
+        for tool in std::mem::take(&mut self.tools) {
+            let needs = tool.needs();
+            let registered = self.registry.register_arc(tool)?;
+            require(registered.name(), &needs, &self.services)?;
+        }
+        for definition in std::mem::take(&mut self.declared) {
+            self.registry.declare(definition)?;
+        }
+        Ok(())
+    }
+
     /// Gives the key under which secret arguments are kept.
     pub fn sealing_key(mut self, key: SealingKey) -> Self {
         self.sealing_key = Some(key);
@@ -150,16 +174,25 @@ impl HaftBuilder {
         self
     }
 
+    /// Says what time it is, whatever the settings say.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Starts the node over a store.
     ///
     /// # Errors
     ///
     /// When a tool is not taken, or something it needs is missing.
     pub fn start(mut self, store: Store) -> Result<Haft, BuildError> {
-        let settings = match self.settings.take() {
+        let mut settings = match self.settings.take() {
             Some(settings) => settings,
             None => Settings::new(fresh_node()?),
         };
+        if let Some(clock) = self.clock.take() {
+            settings.clock = clock;
+        }
         let live = settings.live.clone();
         let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
         let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
@@ -183,19 +216,12 @@ impl HaftBuilder {
     }
 
     fn toolbox(
-        self,
+        mut self,
         store: Option<Store>,
         clock: Clock,
         live: LiveStream,
     ) -> Result<Toolbox, BuildError> {
-        for tool in self.tools {
-            let needs = tool.needs();
-            let registered = self.registry.register_arc(tool)?;
-            require(registered.name(), &needs, &self.services)?;
-        }
-        for definition in self.declared {
-            self.registry.declare(definition)?;
-        }
+        self.register()?;
         if store.is_some() {
             require_sealing(&self.registry, self.sealing_key.as_ref())?;
         }

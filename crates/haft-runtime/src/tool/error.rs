@@ -95,7 +95,8 @@ impl ToolError {
         self.0.failure.class
     }
 
-    pub(crate) fn into_returned(self) -> Returned {
+    /// Returns it as what the tool returned.
+    pub fn into_returned(self) -> Returned {
         let Inner { failure, directives } = *self.0;
         Returned { directives, ..Returned::from(CallResult::Err(failure)) }
     }

@@ -43,7 +43,7 @@ use own_tools::OwnTools;
 pub(crate) use own_tools::heard;
 pub(crate) use policy::Policies;
 pub use policy::{Opinion, Policy, Wish};
-pub(crate) use redaction::Redactor;
+pub use redaction::Redactor;
 pub(crate) use sealing::Sealer;
 pub use sealing::{SealError, SealingKey};
 

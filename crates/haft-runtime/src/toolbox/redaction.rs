@@ -38,9 +38,9 @@ static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&shapes.join("|")).ok()
 });
 
-/// Masks secrets.
+/// Masks secrets in what is recorded or shown.
 #[derive(Clone, Default)]
-pub(crate) struct Redactor {
+pub struct Redactor {
     /// What the node knows to be secret.
     node: Option<Arc<AhoCorasick>>,
     /// What one call's arguments say is secret.
@@ -56,7 +56,7 @@ impl fmt::Debug for Redactor {
 
 impl Redactor {
     /// Masks these, and whatever has the shape of a credential.
-    pub(crate) fn new(secrets: &[String]) -> Self {
+    pub fn new(secrets: &[String]) -> Self {
         Self { node: finder(secrets), call: None }
     }
 
@@ -68,7 +68,8 @@ impl Redactor {
         Self { node: self.node.clone(), call: finder(&secrets) }
     }
 
-    pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// Masks them in a text.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut masked = Cow::Borrowed(text);
         for known in [&self.node, &self.call].into_iter().flatten() {
             if known.is_match(&*masked) {
@@ -94,7 +95,8 @@ impl Redactor {
         }
     }
 
-    pub(crate) fn value(&self, value: &mut Value) {
+    /// Masks them in a value, also in the names of its members.
+    pub fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.string(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
@@ -103,7 +105,8 @@ impl Redactor {
         }
     }
 
-    pub(crate) fn returned(&self, returned: &mut Returned) {
+    /// Masks them in what a tool returned.
+    pub fn returned(&self, returned: &mut Returned) {
         match &mut returned.result {
             CallResult::Ok(output) => self.output(output),
             CallResult::Err(failure) => self.failure(failure),

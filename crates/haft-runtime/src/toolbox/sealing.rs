@@ -26,6 +26,15 @@ impl SealingKey {
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
+
+    /// Decrypts a secret that was sealed under a name.
+    ///
+    /// # Errors
+    ///
+    /// When it was sealed under another name or another key.
+    pub fn open_secret(&self, name: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        decrypt_bytes(self, &secret_of(name), sealed)
+    }
 }
 
 impl fmt::Debug for SealingKey {
@@ -107,7 +116,7 @@ impl Sealer {
     /// Decrypts it.
     pub(crate) fn open_secret(&self, name: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
         let (_, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
-        decrypt_bytes(key, &secret_of(name), sealed)
+        key.open_secret(name, sealed)
     }
 
     /// Decrypts it.

@@ -202,7 +202,7 @@ def test_what_is_missing_foreign_or_unsupported_raises_the_sdks_exceptions(
     assert missing.value.request_id.startswith("req_")
     with pytest.raises(anthropic.AuthenticationError):
         anthropic.Anthropic(base_url=base_url, api_key="wrong").beta.agents.list()
-    with pytest.raises(anthropic.BadRequestError, match="mcp_toolset"):
+    with pytest.raises(anthropic.BadRequestError, match="mcp_servers"):
         client.beta.agents.create(
             name="x",
             model="claude-opus-5-5",

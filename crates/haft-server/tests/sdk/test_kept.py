@@ -118,14 +118,14 @@ def test_a_secret_is_written_and_never_read(client, data):
     assert "s3cret" not in str([credential.to_dict() for credential in shown])
     kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
     assert b"s3cret-of-the-vault" not in kept and b"another-s3cret" not in kept
-    with pytest.raises(anthropic.BadRequestError, match="environment_variable"):
+    with pytest.raises(anthropic.BadRequestError, match="networking"):
         credentials.create(
             vault.id,
             auth={
                 "type": "environment_variable",
                 "secret_name": "A",
                 "secret_value": "b",
-                "networking": {"type": "unrestricted"},
+                "networking": {"type": "limited", "allowed_hosts": ["example.org"]},
             },
         )
     assert credentials.archive(made.id, vault_id=vault.id).archived_at is not None

@@ -66,6 +66,8 @@ struct OpenCall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Ours,
+    /// Ours, by an MCP server.
+    Mcp,
     Theirs,
 }
 
@@ -277,7 +279,10 @@ impl Projection {
         input: &Map<String, Value>,
         decision: Verdict,
     ) {
+        let mcp = self.toolset.mcp.iter().find(|(name, _)| name.as_str() == tool);
+        let mcp = mcp.map(|(_, mcp)| mcp.clone());
         let side = match executor {
+            Executor::Server | Executor::Provider if mcp.is_some() => Side::Mcp,
             Executor::Server | Executor::Provider => Side::Ours,
             Executor::Client | Executor::Human => Side::Theirs,
         };
@@ -288,6 +293,14 @@ impl Projection {
             Side::Ours => {
                 members["evaluated_permission"] = permission(decision).into();
                 "agent.tool_use"
+            }
+            Side::Mcp => {
+                members["evaluated_permission"] = permission(decision).into();
+                if let Some(mcp) = mcp {
+                    members["name"] = mcp.tool.into();
+                    members["mcp_server_name"] = mcp.server.into();
+                }
+                "agent.mcp_tool_use"
             }
             Side::Theirs => "agent.custom_tool_use",
         };
@@ -313,13 +326,14 @@ impl Projection {
     fn tell_result(&mut self, call: CallId, result: &CallResult) {
         let Some(at) = self.calls.iter().position(|open| open.id == call) else { return };
         let open = self.calls.remove(at);
-        if open.side == Side::Ours {
-            let (content, is_error) = result_blocks(result);
-            let members = json!({
-                "tool_use_id": call.to_string(), "content": content, "is_error": is_error,
-            });
-            self.emit("agent.tool_result", None, members);
-        }
+        let (kind, used) = match open.side {
+            Side::Ours => ("agent.tool_result", "tool_use_id"),
+            Side::Mcp => ("agent.mcp_tool_result", "mcp_tool_use_id"),
+            Side::Theirs => return,
+        };
+        let (content, is_error) = result_blocks(result);
+        let members = json!({ used: call.to_string(), "content": content, "is_error": is_error });
+        self.emit(kind, None, members);
     }
 
     fn resolve(&mut self, call: CallId, id: Option<String>, decision: &Decided) {

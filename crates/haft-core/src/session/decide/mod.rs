@@ -49,8 +49,10 @@ pub fn accept(state: &State, now: Timestamp, input: Input) -> Result<Decision, R
     if !input.is_for_anyone() && !settles_doubt(state, &input) {
         return Err(Refusal::NeedsOwner);
     }
-    let decision = note(state, now, input)?;
-    if decision.effects.is_empty() { Ok(decision) } else { Err(Refusal::NeedsOwner) }
+    let mut draft = Draft::new(state, now);
+    draft.take(input)?;
+    draft.leave_stopping_to_the_owner();
+    if draft.effects.is_empty() { Ok(draft.into()) } else { Err(Refusal::NeedsOwner) }
 }
 
 /// Decides what comes of an input on a node that owns the session and is about to let it go:
@@ -142,7 +144,7 @@ impl Draft {
             Input::Ended(ended) => self.end_session(ended),
             Input::TurnAsked(asked) => self.ask_model_again(&asked),
             Input::Revived => self.recover(),
-            Input::Woken => self.require_open().map(|_| ()),
+            Input::Woken => self.stop_again(),
         }
     }
 

@@ -64,6 +64,31 @@ impl Draft {
         self.stop_call(cancelled.call, &message)
     }
 
+    /// That a call is being stopped is in the state: its owner acts upon it when it is woken, and
+    /// if there is none, whoever takes the session over finds out that it was.
+    pub(super) fn leave_stopping_to_the_owner(&mut self) {
+        let open = self.state.as_open();
+        let is_stopping = |call: CallId| {
+            let call = open.and_then(|open| open.call(call));
+            call.is_some_and(|call| matches!(call.phase, Phase::Cancelling { .. }))
+        };
+        self.effects.retain(|effect| match effect {
+            Effect::Cancel { call, .. } => !is_stopping(*call),
+            _ => true,
+        });
+    }
+
+    /// Someone else may have recorded that a call is to stop.
+    pub(super) fn stop_again(&mut self) -> Result<(), Refusal> {
+        self.require_open()?;
+        for call in self.calls_where(|call| call.phase.is_open()) {
+            if let Phase::Cancelling { attempt, .. } = self.call(call)?.phase {
+                self.effects.push(Effect::Cancel { call, attempt });
+            }
+        }
+        Ok(())
+    }
+
     fn stop_calls(&mut self, message: &str) -> Result<(), Refusal> {
         let open = self.require_open()?;
         let (activity, turn) = (open.activity, open.turn);

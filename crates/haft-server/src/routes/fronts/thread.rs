@@ -67,7 +67,7 @@ impl Thread<'_> {
         let Self { app, caller, agent, .. } = self;
         let environment = self.environment().await?;
         let cast = cast(app, caller, (agent, None), &environment).await?;
-        let config = config(cast, app.suspend_ttl())?;
+        let config = config(cast, &app.ground(&self.caller.tenant))?;
         let (tenant, by) = (caller.tenant.clone(), caller.actor.clone());
         match app.haft().open_as(session, tenant, config, by).await {
             // Two first messages at once open one session.

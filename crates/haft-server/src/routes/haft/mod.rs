@@ -7,6 +7,7 @@ mod calls;
 mod events;
 mod found;
 mod grants;
+mod mcp;
 mod me;
 mod pending;
 mod rules;
@@ -52,6 +53,10 @@ pub(crate) fn router() -> Router<App> {
         .route("/grants", get(standing::list).post(standing::give))
         .route("/grants/preview", post(standing::preview))
         .route("/grants/{grant}", delete(standing::revoke))
+        .route("/mcp/servers", get(mcp::list).post(mcp::add))
+        .route("/mcp/servers/{server}", get(mcp::show).delete(mcp::remove))
+        .route("/mcp/servers/{server}/accept", post(mcp::accept))
+        .route("/mcp/servers/{server}/refresh", post(mcp::refresh))
         .route("/tools", get(tools::list))
         .route("/tools/{tool}/call", post(tools::call))
         .route("/tools/{tool}/preview", post(tools::preview))

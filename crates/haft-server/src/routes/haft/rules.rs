@@ -30,7 +30,9 @@ pub(super) async fn list(
             let agent = app.objects().get(&caller.tenant, Sort::Agent, id).await?;
             let member = |name: &str| agent.members.get(name).cloned().unwrap_or_default();
             let shown = json!({ "id": id, "name": member("name"), "version": member("version") });
-            (shown, terms(&read::<Vec<_>>(member("tools"))?, app.suspend_ttl())?)
+            let tools = read::<Vec<_>>(member("tools"))?;
+            let servers = read::<Vec<_>>(member("mcp_servers"))?;
+            (shown, terms(&tools, &servers, &app.ground(&caller.tenant))?)
         }
     };
     let data: Vec<Value> =

@@ -10,11 +10,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::page;
-use crate::app::App;
+use crate::app::{App, Ground};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, read};
 use crate::keys::Scope;
+use crate::mcp_toolset::{McpServerParam, checked_servers};
 use crate::objects::{Members, Object, Sort};
 use crate::plan::{ModelParam, ToolParam, checked_metadata, settled_model, settled_tools};
 
@@ -31,7 +32,7 @@ pub(crate) struct Declared {
     tools: Option<Vec<ToolParam>>,
     #[serde(default)]
     metadata: BTreeMap<String, String>,
-    mcp_servers: Option<Vec<Value>>,
+    mcp_servers: Option<Vec<McpServerParam>>,
     skills: Option<Vec<Value>>,
     multiagent: Option<Value>,
     execution_identity: Option<Value>,
@@ -39,13 +40,12 @@ pub(crate) struct Declared {
 
 impl Declared {
     /// Checks it, and returns it as it is kept.
-    fn settled(&self, app: &App) -> Result<Members, Error> {
+    fn settled(&self, ground: &Ground) -> Result<Members, Error> {
         if !(1..=256).contains(&self.name.chars().count()) {
             return Err(Error::invalid("name: expected 1 to 256 characters"));
         }
-        if self.mcp_servers.as_ref().is_some_and(|servers| !servers.is_empty()) {
-            return Err(Error::unsupported("`mcp_servers`"));
-        }
+        let servers = self.mcp_servers.as_deref().unwrap_or_default();
+        checked_servers(servers, &ground.mounted)?;
         if self.skills.as_ref().is_some_and(|skills| !skills.is_empty()) {
             return Err(Error::unsupported("`skills`"));
         }
@@ -63,9 +63,9 @@ impl Declared {
             "model": settled_model(&self.model)?,
             "description": self.description,
             "system": self.system,
-            "tools": settled_tools(tools, app.suspend_ttl())?,
+            "tools": settled_tools(tools, servers, ground)?,
             "metadata": self.metadata,
-            "mcp_servers": [],
+            "mcp_servers": servers,
             "skills": [],
             "multiagent": null,
             "execution_identity": identity,
@@ -108,7 +108,7 @@ pub(crate) async fn create(
     caller.require(Scope::Write)?;
     params.finish()?;
     let id = app.fresh_id(SORT.prefix())?;
-    let members = declared.settled(&app)?;
+    let members = declared.settled(&app.ground(&caller.tenant))?;
     let agent = put_first(&app, &caller, id, members).await?;
     Ok(Json(shown(&agent)))
 }
@@ -166,7 +166,7 @@ pub(crate) async fn update(
         return Err(Error::conflict(message));
     }
     let declared: Declared = read(changed(&agent, changes))?;
-    let members = declared.settled(&app)?;
+    let members = declared.settled(&app.ground(&caller.tenant))?;
     let created_at = agent.text("created_at").unwrap_or_default();
     let members = stamped(members, version + 1, created_at, Value::Null);
     let (at, by) = (app.now(), &caller.actor);

@@ -11,7 +11,7 @@ mod memory_versions;
 pub(crate) mod resources;
 pub(crate) mod sessions;
 mod threads;
-mod vault_credentials;
+pub(crate) mod vault_credentials;
 mod vaults;
 
 use axum::Router;

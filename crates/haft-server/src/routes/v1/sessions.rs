@@ -102,7 +102,7 @@ pub(crate) async fn create(
     }
     let cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
     let attached = resources::attached(&app, &caller, declared.resources.clone(), &[]).await?;
-    let config = config(cast, app.suspend_ttl())?;
+    let config = config(cast, &app.ground(&caller.tenant))?;
     let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
     let mut members = beside(declared.title.as_deref(), &json!(declared.metadata));
     members.insert("resources".to_owned(), attached.into());
@@ -144,6 +144,7 @@ pub(crate) async fn cast(
         model: model.to_owned(),
         instructions: agent.text("system").map(str::to_owned),
         tools: read(member("tools"))?,
+        servers: read(member("mcp_servers"))?,
         environment: Environment {
             network: environments::network(&environment),
             id: environment.id,

@@ -36,6 +36,13 @@ enum Auth {
         mcp_server_url: String,
         token: String,
     },
+    /// For a server that is mounted here, which is given it by reference.
+    EnvironmentVariable {
+        secret_name: String,
+        secret_value: String,
+        networking: Value,
+        injection_location: Option<Value>,
+    },
     McpOauth {
         mcp_server_url: String,
         access_token: String,
@@ -45,36 +52,42 @@ enum Auth {
 }
 
 impl Auth {
-    fn read(given: Value) -> Result<Self, Error> {
-        match given.get("type").and_then(Value::as_str) {
-            Some(kind @ "environment_variable") => {
-                Err(Error::unsupported(&format!("a credential of type {kind:?}")))
-            }
-            _ => read(given),
-        }
-    }
-
     /// Tells apart what is shown and what is sealed.
     fn parted(self) -> Result<(Value, String), Error> {
-        let (shown, url, secret) = match self {
+        let (shown, secret) = match self {
             Self::StaticBearer { mcp_server_url, token } => {
+                require_address(&mcp_server_url)?;
                 let shown = json!({ "type": "static_bearer", "mcp_server_url": mcp_server_url });
-                (shown, mcp_server_url, token)
+                (shown, token)
+            }
+            Self::EnvironmentVariable { injection_location: Some(given), .. }
+                if !given.is_null() =>
+            {
+                return Err(Error::unsupported("`auth.injection_location`"));
+            }
+            Self::EnvironmentVariable { secret_name, secret_value, networking, .. } => {
+                if networking != json!({ "type": "unrestricted" }) {
+                    return Err(Error::unsupported("an `auth.networking` that limits hosts"));
+                }
+                let shown = json!({
+                    "type": "environment_variable", "secret_name": secret_name,
+                    "networking": networking,
+                    "injection_location": { "body": false, "header": false },
+                });
+                (shown, secret_value)
             }
             Self::McpOauth { refresh: Some(refresh), .. } if !refresh.is_null() => {
                 return Err(Error::unsupported("`auth.refresh`"));
             }
             Self::McpOauth { mcp_server_url, access_token, expires_at, .. } => {
+                require_address(&mcp_server_url)?;
                 let shown = json!({
                     "type": "mcp_oauth", "mcp_server_url": mcp_server_url,
                     "expires_at": expires_at, "refresh": null,
                 });
-                (shown, mcp_server_url, access_token)
+                (shown, access_token)
             }
         };
-        if !url.starts_with("https://") && !url.starts_with("http://") {
-            return Err(Error::invalid("auth.mcp_server_url: expected an `https://` address"));
-        }
         match secret.is_empty() || secret.len() > 16 << 10 {
             true => Err(Error::invalid("auth: expected a secret of 1 to 16384 bytes")),
             false => Ok((shown, secret)),
@@ -82,7 +95,14 @@ impl Auth {
     }
 }
 
-fn space(vault: &str) -> String {
+fn require_address(url: &str) -> Result<(), Error> {
+    match url.starts_with("https://") || url.starts_with("http://") {
+        true => Ok(()),
+        false => Err(Error::invalid("auth.mcp_server_url: expected an `https://` address")),
+    }
+}
+
+pub(crate) fn space(vault: &str) -> String {
     format!("v1/vaults/{vault}/credentials")
 }
 
@@ -126,7 +146,7 @@ pub(crate) async fn create(
     params.finish()?;
     require_current(&vault_of(&app, &caller, &vault).await?)?;
     checked_metadata(&declared.metadata)?;
-    let (auth, secret) = Auth::read(declared.auth)?.parted()?;
+    let (auth, secret) = read::<Auth>(declared.auth)?.parted()?;
     let (id, at) = (app.fresh_id("vcrd")?, app.now());
     let members = Members::from_iter([
         ("auth".to_owned(), auth),
@@ -176,7 +196,7 @@ pub(crate) async fn update(
             }
             "auth" => {
                 let kept = members.get("auth").cloned().unwrap_or_default();
-                let (auth, secret) = Auth::read(rotated(&kept, value)?)?.parted()?;
+                let (auth, secret) = read::<Auth>(rotated(&kept, value)?)?.parted()?;
                 members.insert("sealed".to_owned(), sealed(&app, &id, &secret)?);
                 members.insert(name, auth);
             }
@@ -201,6 +221,7 @@ fn rotated(kept: &Value, changes: Value) -> Result<Value, Error> {
         return Err(Error::unsupported("a change of `auth.mcp_server_url`"));
     }
     let mut rotated = kept.clone();
+    rotated.remove("injection_location");
     rotated.extend(changes);
     Ok(Value::Object(rotated))
 }

@@ -1,4 +1,7 @@
-//! `haft mcp`: the managed tools for one MCP client, over stdin and stdout.
+//! `haft mcp`: the node's tools for one MCP client, over stdin and stdout, and the servers whose
+//! tools a node has.
+
+mod servers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +10,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use haft_core::session::{Config, Driver, Limits};
 use haft_core::{Actor, ActorId};
-use haft_mcp::{Consent, McpServer, Principal, Questions, ServerSettings, SessionUse};
+use haft_mcp::{Consent, McpServer, Mounts, Principal, Questions, ServerSettings, SessionUse};
 use haft_runtime::Haft;
 use haft_sandbox::launcher::Launcher;
-use haft_sandbox::mounts::{Access, Mounts, Root};
+use haft_sandbox::mounts::{Access, Mounts as Roots, Root};
 use haft_sandbox::virtual_path::VirtualPath;
 use haft_store::Tenant;
 use haft_tools::{Hands, HandsSettings, Workspace};
 
 use crate::Verdict;
+use crate::config::ConfigFile;
+use crate::mounts;
 use crate::place::Place;
 use crate::serve::sealing_key;
 
@@ -23,9 +28,28 @@ use crate::serve::sealing_key;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Mounts another server: `haft mcp add NAME -- CMD…`, `haft mcp add NAME URL`.
+    Add(servers::AddArgs),
+    /// Takes a mounted server away.
+    Remove(servers::RemoveArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ServeArgs {
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    config: ConfigFile,
     /// The directory that the tools work in; they see it as `/workspace`.
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
@@ -44,7 +68,15 @@ pub(crate) struct Args {
     approve_at: Option<String>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
+    match args.command {
+        None => run_server(&args.serve),
+        Some(Command::Add(args)) => servers::add(args),
+        Some(Command::Remove(args)) => servers::remove(&args),
+    }
+}
+
+fn run_server(args: &ServeArgs) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(args))?;
     // A client that hangs up leaves a read of stdin behind, which nothing can end.
@@ -52,29 +84,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(Verdict::Holds)
 }
 
-async fn serve(args: &Args) -> anyhow::Result<()> {
+async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let (actor, tenant) = (Actor::user(ActorId::new(&args.user)?), Tenant::new(&args.tenant)?);
     let questions = Questions::new();
-    let haft = start(args, &questions).await?;
+    let (haft, _mounts) = start(args, &questions, tenant.clone()).await?;
     let server = McpServer::new(haft.clone(), questions, settings(args));
     let served = server.serve_stdio(Principal { actor, tenant }).await;
     haft.shutdown(PATIENCE).await;
     Ok(served?)
 }
 
-async fn start(args: &Args, questions: &Questions) -> anyhow::Result<Haft> {
+async fn start(
+    args: &ServeArgs,
+    questions: &Questions,
+    tenant: Tenant,
+) -> anyhow::Result<(Haft, Mounts)> {
     let data = &args.place.data;
     fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
     let store = args.place.open().await?;
     let workspace = workspace(&args.root)?;
     let hands = HandsSettings::new(Launcher::this_program());
     let hands = Hands::new(hands, move |_| Ok(workspace.clone()));
-    let builder = Haft::builder().sealing_key(sealing_key(&data.join("sealing-key"))?);
-    let builder = haft_tools::install(haft_mcp::install(builder, questions), hands);
-    Ok(builder.start(store)?)
+    let key = sealing_key(&data.join("sealing-key"))?;
+    let builder = haft_mcp::install(Haft::builder().sealing_key(key.clone()), questions);
+    let builder = haft_tools::install(builder, hands).registered()?;
+    let with = (questions, key, tenant);
+    let mounts = mounts::restored(&args.config, builder.registry(), store.clone(), with).await?;
+    Ok((builder.start(store)?, mounts))
 }
 
-fn settings(args: &Args) -> ServerSettings {
+fn settings(args: &ServeArgs) -> ServerSettings {
     // A client may go on for as long as it likes; what bounds a model's run does not bound it.
     let limits = Limits { calls_per_run: u32::MAX, calls_per_turn: u32::MAX, ..Limits::default() };
     ServerSettings {
@@ -93,5 +132,5 @@ fn workspace(root: &Path) -> anyhow::Result<Workspace> {
     let host = root.canonicalize().with_context(|| format!("finding `{}`", root.display()))?;
     let home = VirtualPath::parse("/workspace", &VirtualPath::top())?;
     let root = Root { at: home.clone(), host, access: Access::ReadWrite };
-    Ok(Workspace::new(Mounts::open([root])?, home))
+    Ok(Workspace::new(Roots::open([root])?, home))
 }

@@ -1,0 +1,209 @@
+//! `haft.toml`: what is configured beside flags and the environment.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::{Context as _, bail};
+use haft_core::ToolName;
+use haft_mcp::{Declared, MountConfig};
+use serde::Deserialize;
+
+/// Where the file is when nobody says.
+const USUAL: &str = "haft.toml";
+
+/// Which file to read.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration.
+    #[arg(long = "config", value_name = "FILE", env = "HAFT_CONFIG", default_value = USUAL)]
+    path: PathBuf,
+}
+
+/// What is in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    #[serde(default)]
+    mcp: Mcp,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mcp {
+    #[serde(default)]
+    servers: BTreeMap<ToolName, Declared>,
+}
+
+impl ConfigFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns when the file was last changed; `None` while there is none.
+    pub(crate) fn changed_at(&self) -> Option<std::time::SystemTime> {
+        fs::metadata(&self.path).and_then(|found| found.modified()).ok()
+    }
+
+    /// Returns the MCP servers to mount.
+    pub(crate) fn servers(&self) -> anyhow::Result<Vec<MountConfig>> {
+        let servers = self.content(&self.text()?)?.mcp.servers.into_iter();
+        let configs = servers.map(|(name, declared)| {
+            let at = format!("[mcp.servers.{name}] of `{}`", self.path.display());
+            declared.config(name).context(at)
+        });
+        configs.collect()
+    }
+
+    /// Adds a server at the end; the rest of the file stays as it is.
+    pub(crate) fn add_server(&self, name: &ToolName, declared: &Declared) -> anyhow::Result<()> {
+        let text = self.text()?;
+        let mut wanted = self.content(&text)?;
+        if wanted.mcp.servers.insert(name.clone(), declared.clone()).is_some() {
+            bail!("`{name}` is in `{}` already: remove it first", self.path.display());
+        }
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        let added = format!("{text}{end}{gap}{}", table(name, declared));
+        self.replace(&added, &wanted)
+    }
+
+    /// Takes a server out.
+    pub(crate) fn remove_server(&self, name: &ToolName) -> anyhow::Result<()> {
+        let text = self.text()?;
+        let mut wanted = self.content(&text)?;
+        if wanted.mcp.servers.remove(name).is_none() {
+            bail!("there is no server `{name}` in `{}`", self.path.display());
+        }
+        self.replace(&without(&text, name), &wanted)
+    }
+
+    fn text(&self) -> anyhow::Result<String> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(text),
+            // Nobody has to have one; one that was named is expected to be there.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_usual() => {
+                Ok(String::new())
+            }
+            Err(error) => Err(error).with_context(|| format!("reading `{}`", self.path.display())),
+        }
+    }
+
+    fn is_usual(&self) -> bool {
+        self.path == Path::new(USUAL)
+    }
+
+    fn content(&self, text: &str) -> anyhow::Result<Content> {
+        toml::from_str(text).with_context(|| format!("reading `{}`", self.path.display()))
+    }
+
+    /// Writes the file anew, if that says what is wanted and nothing else.
+    fn replace(&self, text: &str, wanted: &Content) -> anyhow::Result<()> {
+        let path = self.path.display();
+        if self.content(text).ok().as_ref() != Some(wanted) {
+            bail!("`{path}` is written in a way that cannot be changed from here: edit it by hand");
+        }
+        let beside = self.path.with_extension("toml.new");
+        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
+        written.with_context(|| format!("writing `{path}`"))
+    }
+}
+
+/// Writes a server down.
+fn table(name: &ToolName, declared: &Declared) -> String {
+    let mut lines = vec![format!("[mcp.servers.{name}]")];
+    if !declared.command.is_empty() {
+        let words: Vec<String> = declared.command.iter().map(|word| quoted(word)).collect();
+        lines.push(format!("command = [{}]", words.join(", ")));
+    }
+    lines.extend(declared.url.as_ref().map(|url| format!("url = {}", quoted(url))));
+    for (member, given) in [("env", &declared.env), ("headers", &declared.headers)] {
+        let pairs = given.iter().map(|(name, value)| {
+            format!("{} = {}", quoted(name), quoted(&String::from(value.clone())))
+        });
+        let pairs: Vec<String> = pairs.collect();
+        if !pairs.is_empty() {
+            lines.push(format!("{member} = {{ {} }}", pairs.join(", ")));
+        }
+    }
+    lines.extend(declared.timeout.map(|seconds| format!("timeout = {seconds}")));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// What JSON escapes, TOML reads in the same way.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// Leaves out the tables of a server.
+fn without(text: &str, name: &ToolName) -> String {
+    let (own, within) = (format!("[mcp.servers.{name}]"), format!("[mcp.servers.{name}."));
+    let mut is_theirs = false;
+    let kept = text.lines().filter(|line| {
+        let line = line.trim();
+        if line.starts_with('[') {
+            is_theirs = line.starts_with(&own) || line.starts_with(&within);
+        }
+        !is_theirs
+    });
+    let mut kept: Vec<&str> = kept.collect();
+    while kept.last().is_some_and(|line| line.is_empty()) {
+        kept.pop();
+    }
+    kept.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haft_mcp::Setting;
+
+    fn declared() -> Declared {
+        let secret = Setting::try_from("vault://v/e".to_owned()).unwrap();
+        Declared {
+            command: ["sh", "-c", "echo \"a\\b\"\n"].map(str::to_owned).to_vec(),
+            env: [("TOKEN".to_owned(), secret)].into(),
+            timeout: Some(5),
+            ..Declared::default()
+        }
+    }
+
+    #[test]
+    fn a_server_is_added_and_taken_out_and_the_rest_of_the_file_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ConfigFile { path: directory.path().join("haft.toml") };
+        let before = "# ours\n[mcp.servers.docs]\nurl = \"https://docs.example/mcp\" # theirs\n";
+        fs::write(&file.path, before).unwrap();
+        let name = ToolName::new("files").unwrap();
+        file.add_server(&name, &declared()).unwrap();
+        let text = fs::read_to_string(&file.path).unwrap();
+        assert!(text.starts_with(before), "{text}");
+        let servers = file.servers().unwrap();
+        let known = servers.iter().find(|server| server.name == name).unwrap();
+        assert_eq!(*known, declared().config(name.clone()).unwrap());
+        assert!(file.add_server(&name, &declared()).is_err());
+        file.remove_server(&name).unwrap();
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), before);
+        assert!(file.remove_server(&name).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_a_server_is_refused_with_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ConfigFile { path: directory.path().join("haft.toml") };
+        let refused = |text: &str| {
+            fs::write(&file.path, text).unwrap();
+            format!("{:#}", file.servers().unwrap_err())
+        };
+        let both = refused("[mcp.servers.a]\ncommand = [\"x\"]\nurl = \"http://y/\"");
+        assert!(both.contains("[mcp.servers.a]") && both.contains("either `command`"), "{both}");
+        let open = refused(
+            "[mcp.servers.a]\nurl = \"http://y/\"\nheaders = { Authorization = \"Bearer x\" }",
+        );
+        assert!(open.contains("keep it in a vault"), "{open}");
+        assert!(refused("[mcp.server.a]").contains("unknown field"));
+        let named = ConfigFile { path: directory.path().join("other.toml") };
+        assert!(named.servers().is_err(), "a file that was named has to be there");
+    }
+}

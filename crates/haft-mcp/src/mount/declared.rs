@@ -1,0 +1,129 @@
+//! A server as `haft.toml`, the API and the store describe it.
+
+use std::collections::BTreeMap;
+
+use haft_core::{Millis, ToolName};
+use serde::{Deserialize, Serialize};
+
+use super::setting::Setting;
+use super::{MountConfig, Peer};
+
+/// The longest that a call of a mounted server may be allowed to take.
+const TIMEOUT_SECONDS_MAX: u64 = 24 * 3600;
+/// Headers that hold nothing but secrets.
+const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+
+/// What somebody says about a server that is to be mounted: a command or an address, and what it
+/// is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    /// The program that speaks over its stdin and stdout, and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The program's environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, Setting>,
+    /// The address of a server on the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What is sent with every request to the address.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Setting>,
+    /// How long one call may take, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+}
+
+/// What is wrong with the description of a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeclaredError {
+    /// Where it is cannot be told.
+    #[error("expected either `command`, with the program first, or `url`")]
+    NoPlace,
+    /// What belongs to the other kind of server.
+    #[error("`{member}` is for a server with {of}")]
+    Misplaced {
+        /// The member.
+        member: &'static str,
+        /// Which servers it is for.
+        of: &'static str,
+    },
+    /// An address that is none.
+    #[error("`url`: expected an address that begins with `https://` or `http://`, found {found:?}")]
+    Url {
+        /// What was given.
+        found: String,
+    },
+    /// A header that is none.
+    #[error("`headers`: {name:?} cannot be the name of a header")]
+    Header {
+        /// What was given.
+        name: String,
+    },
+    /// A secret that anybody could read.
+    #[error(
+        "`headers`: `{name}` holds a secret: keep it in a vault and write `vault://VAULT/ENTRY`"
+    )]
+    OpenSecret {
+        /// The header.
+        name: String,
+    },
+    /// A limit that is none.
+    #[error("`timeout`: expected 1 to {TIMEOUT_SECONDS_MAX} seconds, found {found}")]
+    Timeout {
+        /// What was given.
+        found: u64,
+    },
+}
+
+impl Declared {
+    /// Checks it, and returns the server that it describes.
+    ///
+    /// # Errors
+    ///
+    /// When it describes none.
+    pub fn config(&self, name: ToolName) -> Result<MountConfig, DeclaredError> {
+        let mut config = MountConfig::new(name, self.peer()?);
+        match self.timeout {
+            None => {}
+            Some(seconds @ 1..=TIMEOUT_SECONDS_MAX) => config.timeout = Millis::from_secs(seconds),
+            Some(found) => return Err(DeclaredError::Timeout { found }),
+        }
+        Ok(config)
+    }
+
+    fn peer(&self) -> Result<Peer, DeclaredError> {
+        match (self.command.split_first(), &self.url) {
+            (Some((program, args)), None) => {
+                if !self.headers.is_empty() {
+                    return Err(DeclaredError::Misplaced { member: "headers", of: "a `url`" });
+                }
+                let (program, args, env) = (program.clone(), args.to_vec(), self.env.clone());
+                Ok(Peer::Command { program, args, env })
+            }
+            (None, Some(url)) => {
+                if !self.env.is_empty() {
+                    return Err(DeclaredError::Misplaced { member: "env", of: "a `command`" });
+                }
+                let uri = url.parse::<http::Uri>().ok();
+                let scheme = uri.as_ref().and_then(|uri| uri.scheme_str());
+                if !matches!(scheme, Some("http" | "https")) {
+                    return Err(DeclaredError::Url { found: url.clone() });
+                }
+                self.headers.iter().try_for_each(|(name, value)| checked_header(name, value))?;
+                Ok(Peer::Http { url: url.clone(), headers: self.headers.clone() })
+            }
+            _ => Err(DeclaredError::NoPlace),
+        }
+    }
+}
+
+fn checked_header(name: &str, value: &Setting) -> Result<(), DeclaredError> {
+    let known = http::HeaderName::try_from(name);
+    let known = known.map_err(|_| DeclaredError::Header { name: name.to_owned() })?;
+    if SECRET_HEADERS.contains(&known.as_str()) && value.secret().is_none() {
+        return Err(DeclaredError::OpenSecret { name: name.to_owned() });
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! What a mounted server asks for and says while its calls run.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haft_runtime::{Redactor, ToolContext};
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, Implementation,
+    ListRootsResult, ProgressNotificationParam, ProgressToken,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use crate::questions::{Kind, Question, Questions};
+
+/// What the server's own requests are answered from.
+pub(super) struct Desk {
+    pub(super) questions: Questions,
+    /// The calls under way, the latest last.
+    calls: Mutex<Vec<Arc<Call>>>,
+    changed: watch::Sender<u64>,
+    next: AtomicU64,
+    /// Knows the secrets that the server was given.
+    redactor: Mutex<Redactor>,
+}
+
+/// A call under way.
+pub(super) struct Call {
+    id: u64,
+    pub(super) context: ToolContext,
+    /// How many questions were asked on its behalf.
+    n_asked: AtomicU32,
+    /// What its progress is told under.
+    progress_token: Mutex<Option<ProgressToken>>,
+}
+
+/// A call under way; it ends with this.
+pub(super) struct UnderWay {
+    desk: Arc<Desk>,
+    pub(super) call: Arc<Call>,
+}
+
+#[derive(Clone)]
+pub(super) struct Handler(pub(super) Arc<Desk>);
+
+impl Desk {
+    pub(super) fn new(questions: Questions) -> Self {
+        Self {
+            questions,
+            calls: Mutex::default(),
+            changed: watch::Sender::new(0),
+            next: AtomicU64::new(0),
+            redactor: Mutex::default(),
+        }
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Says that the server may offer something else by now.
+    pub(super) fn changed(&self) {
+        self.changed.send_modify(|n| *n += 1);
+    }
+
+    pub(super) fn redactor(&self) -> Redactor {
+        lock(&self.redactor).clone()
+    }
+
+    pub(super) fn keep_quiet_about(&self, secrets: &[String]) {
+        *lock(&self.redactor) = Redactor::new(secrets);
+    }
+
+    /// Says that a call is under way, so that what the server asks meanwhile is asked for it.
+    pub(super) fn begin(self: &Arc<Self>, context: ToolContext) -> UnderWay {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let call = Arc::new(Call {
+            id,
+            context,
+            n_asked: AtomicU32::new(0),
+            progress_token: Mutex::default(),
+        });
+        lock(&self.calls).push(Arc::clone(&call));
+        UnderWay { desk: Arc::clone(self), call }
+    }
+}
+
+impl Desk {
+    /// Returns the call that a request of the server belongs to. The protocol does not say, and
+    /// what is asked of one session's people is not shown to another's.
+    fn asking(&self) -> Option<Arc<Call>> {
+        let calls = lock(&self.calls);
+        let latest = calls.last()?;
+        let session = latest.context.session();
+        let is_clear = calls.iter().all(|call| call.context.session() == session);
+        is_clear.then(|| Arc::clone(latest))
+    }
+
+    /// Has a request of the server answered by whoever made its call.
+    async fn ask(&self, kind: Kind, request: &impl Serialize) -> Result<Value, ErrorData> {
+        let refused = |message: &str| ErrorData::invalid_request(message.to_owned(), None);
+        let call = self.asking();
+        let call = call.ok_or_else(|| refused("it cannot be told which call this belongs to"))?;
+        let mut params = serde_json::to_value(request).unwrap_or_default();
+        self.redactor().value(&mut params);
+        let params: Map<String, Value> = params.as_object().cloned().unwrap_or_default();
+        let question = Question { kind, params };
+        let answer = self.questions.ask(&call.context, &call.next_key(), question).await;
+        answer.map_err(|error| refused(&error.to_string()))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        lock(&self.desk.calls).retain(|call| call.id != self.call.id);
+    }
+}
+
+impl Call {
+    pub(super) fn progresses_as(&self, token: ProgressToken) {
+        *lock(&self.progress_token) = Some(token);
+    }
+
+    fn is_progressing_as(&self, token: &ProgressToken) -> bool {
+        lock(&self.progress_token).as_ref() == Some(token)
+    }
+
+    /// Returns the key of the call's next question: the same after a crash, as far as the server
+    /// asks the same again.
+    pub(super) fn next_key(&self) -> String {
+        format!("upstream-{}", self.n_asked.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities = ClientCapabilities::builder()
+            .enable_elicitation()
+            .enable_roots()
+            .enable_sampling()
+            .build();
+        let implementation = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(capabilities, implementation)
+    }
+
+    /// A server's question to a person is one of ours: it waits in the store, and whoever the
+    /// call's own client is may answer it. One that belongs to no call is declined.
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let declined = || ElicitResult::new(ElicitationAction::Decline);
+        match self.0.ask(Kind::Elicitation, &request).await {
+            Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_else(|_| declined())),
+            Err(_) if self.0.asking().is_none() => Ok(declined()),
+            Err(_) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
+    }
+
+    /// No model of ours answers another server: whoever made the call is asked, who has a person
+    /// look at it, or it is refused.
+    async fn create_message(
+        &self,
+        request: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let answer = self.0.ask(Kind::Sampling, &request).await?;
+        let unread = |error: serde_json::Error| ErrorData::invalid_request(error.to_string(), None);
+        serde_json::from_value(answer).map_err(unread)
+    }
+
+    /// The roots are the caller's, if it has any; nothing of this node's is shown.
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        let answer = self.0.ask(Kind::Roots, &json!({})).await;
+        Ok(answer.ok().and_then(|it| serde_json::from_value(it).ok()).unwrap_or_default())
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let ProgressNotificationParam { progress_token, progress, total, message, .. } = params;
+        let calls = lock(&self.0.calls);
+        let whose = calls.iter().find(|call| call.is_progressing_as(&progress_token)).cloned();
+        drop(calls);
+        if let Some(call) = whose {
+            let mut progress = json!({"progress": progress, "total": total, "message": message});
+            self.0.redactor().value(&mut progress);
+            call.context.progress(progress);
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.changed();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,138 @@
+//! What a server is given that may be secret: written out, or by reference to a vault.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+const SCHEME: &str = "vault://";
+
+/// A secret in a vault: `vault://VAULT/ENTRY`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VaultEntry {
+    /// The vault.
+    pub vault: String,
+    /// The secret within it.
+    pub entry: String,
+}
+
+impl fmt::Display for VaultEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}/{}", self.vault, self.entry)
+    }
+}
+
+/// The value of a variable or a header: a text, at whose end may stand a reference to a secret,
+/// as in `Bearer vault://VAULT/ENTRY`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Setting {
+    plain: String,
+    secret: Option<VaultEntry>,
+}
+
+/// A reference to a secret that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected a reference such as `vault://VAULT/ENTRY` at the end of the value")]
+pub struct SettingError;
+
+impl TryFrom<String> for Setting {
+    type Error = SettingError;
+
+    fn try_from(text: String) -> Result<Self, SettingError> {
+        let Some((plain, reference)) = text.split_once(SCHEME) else {
+            return Ok(Self { plain: text, secret: None });
+        };
+        let is_name = |name: &str| {
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            !name.is_empty() && name.bytes().all(is_letter)
+        };
+        match reference.split_once('/') {
+            Some((vault, entry)) if is_name(vault) && is_name(entry) => {
+                let secret = VaultEntry { vault: vault.to_owned(), entry: entry.to_owned() };
+                Ok(Self { plain: plain.to_owned(), secret: Some(secret) })
+            }
+            _ => Err(SettingError),
+        }
+    }
+}
+
+impl From<Setting> for String {
+    fn from(setting: Setting) -> Self {
+        match setting.secret {
+            Some(secret) => format!("{}{secret}", setting.plain),
+            None => setting.plain,
+        }
+    }
+}
+
+impl Setting {
+    /// A value that is no secret.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { plain: text.into(), secret: None }
+    }
+
+    /// Returns the secret that it refers to.
+    pub fn secret(&self) -> Option<&VaultEntry> {
+        self.secret.as_ref()
+    }
+}
+
+/// What is written out may be a secret that somebody did not put into a vault.
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.secret {
+            Some(secret) => write!(f, "{secret}"),
+            None => f.write_str("(set)"),
+        }
+    }
+}
+
+/// A secret that is being looked up, or why it is not there.
+pub type SecretFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// Where secrets are looked up whenever a server is connected, so that they are kept nowhere else.
+#[derive(Clone)]
+pub struct Secrets(Arc<dyn Fn(VaultEntry) -> SecretFuture + Send + Sync>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+impl Secrets {
+    /// Looks secrets up like this.
+    pub fn new(find: impl Fn(VaultEntry) -> SecretFuture + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    /// Has no vaults: every reference is one to nothing.
+    pub fn none() -> Self {
+        Self::new(|entry| {
+            Box::pin(async move { Err(format!("{entry} is not there: this node has no vaults")) })
+        })
+    }
+
+    /// Returns the values as the server gets them, and adds the secrets among them.
+    pub(super) async fn resolved(
+        &self,
+        settings: &BTreeMap<String, Setting>,
+        found: &mut Vec<String>,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let mut values = BTreeMap::new();
+        for (name, setting) in settings {
+            let mut value = setting.plain.clone();
+            if let Some(entry) = &setting.secret {
+                let secret = (self.0)(entry.clone()).await;
+                let secret = secret.map_err(|why| format!("`{name}`: {why}"))?;
+                value.push_str(&secret);
+                found.push(secret);
+            }
+            values.insert(name.clone(), value);
+        }
+        Ok(values)
+    }
+}

@@ -1,0 +1,150 @@
+//! One connection of a client, and how a request of it is served by a call.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft_core::Outcome;
+use rmcp::model::{ErrorData, InputRequests, InputRequiredResult, LoggingLevel, RequestId};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Map, Value};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::McpServer;
+use super::caller::Caller;
+use super::outcomes;
+use super::request_state;
+use super::serving::{Served, Serving};
+use super::settings::TaskUse;
+use crate::handle::Handle;
+use crate::principal::Principal;
+
+/// One connection of a client, or one of its requests where requests stand alone.
+pub(crate) struct Connection {
+    pub(super) server: McpServer,
+    /// Who speaks, where requests do not say so themselves.
+    pub(super) principal: Option<Principal>,
+    pub(super) log_level: Mutex<LoggingLevel>,
+    /// The calls that requests under way have led to.
+    pub(super) under_way: Mutex<HashMap<RequestId, Handle>>,
+    /// The resources whose changes it wants to hear of, where connections last.
+    pub(super) subscribed: Arc<Mutex<BTreeSet<String>>>,
+    pub(super) closed: CancellationToken,
+    _closing: DropGuard,
+}
+
+impl Connection {
+    pub(super) fn new(server: McpServer, principal: Option<Principal>) -> Self {
+        let closed = CancellationToken::new();
+        Self {
+            server,
+            principal,
+            log_level: Mutex::new(LoggingLevel::Debug),
+            under_way: Mutex::default(),
+            subscribed: Arc::default(),
+            closed: closed.clone(),
+            _closing: closed.drop_guard(),
+        }
+    }
+
+    pub(super) fn caller(&self, context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
+        let level = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+        Caller::of(context, self.principal.as_ref(), Some(level))
+    }
+
+    /// Makes a call, or comes back to one, and waits for what the request is answered with.
+    pub(super) async fn serve(
+        &self,
+        context: &RequestContext<RoleServer>,
+        caller: &Caller,
+        asked: Asked<'_>,
+    ) -> Result<(Handle, Served), ErrorData> {
+        let responses = asked.responses.unwrap_or_default();
+        let (handle, serving) = match asked.state {
+            Some(state) => {
+                let unsound = || ErrorData::invalid_params("`requestState` is not whole", None);
+                let named = request_state::read(&state).ok_or_else(unsound)?;
+                let handle = self.server.known(&caller.principal, named).await?;
+                self.server.require_same(handle, asked.tool).await?;
+                (handle, Serving::resume(&self.server, caller, handle, responses))
+            }
+            None => {
+                let handle = self.server.fresh(&caller.principal).await?;
+                let (tool, arguments) = (asked.tool, asked.arguments);
+                let begun =
+                    Serving::begin(&self.server, caller, handle, tool, arguments, responses);
+                (handle, begun.await?)
+            }
+        };
+        let _under_way = self.under_way(context.id.clone(), handle);
+        let served = serving.with_task_use(asked.task_use).finish().await?;
+        if let Served::Done(_) | Served::Rejected(_) = &served {
+            self.server.0.sessions.put_back(&caller.principal, handle.session);
+            if let Some(kind) = self.server.0.questions.ended(handle.call) {
+                return Err(outcomes::missing(kind));
+            }
+        }
+        Ok((handle, served))
+    }
+
+    fn under_way(&self, id: RequestId, handle: Handle) -> UnderWay<'_> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.insert(id.clone(), handle);
+        UnderWay { connection: self, id }
+    }
+
+    /// For requests that have no tasks and no handles: a result, or a need of input.
+    pub(super) async fn served_whole(
+        &self,
+        context: RequestContext<RoleServer>,
+        asked: Asked<'_>,
+    ) -> Result<Whole, ErrorData> {
+        let caller = self.caller(&context)?;
+        let (handle, served) = self.serve(&context, &caller, asked).await?;
+        match served {
+            Served::Done(outcome) => Ok(Whole::Done(outcome)),
+            Served::Rejected(rejection) => {
+                Err(ErrorData::invalid_params(rejection.message.clone(), None))
+            }
+            Served::Input(requests) => Ok(Whole::Input(self.input(handle, requests))),
+            Served::Pending(waiting) => {
+                Err(ErrorData::internal_error(self.server.whom(&waiting), None))
+            }
+            Served::Task | Served::Running => {
+                Err(ErrorData::internal_error("it takes too long", None))
+            }
+        }
+    }
+
+    pub(super) fn input(&self, handle: Handle, requests: InputRequests) -> InputRequiredResult {
+        let state = request_state::write(handle, self.server.0.haft.now());
+        InputRequiredResult::new(Some(requests), Some(state))
+    }
+}
+
+/// What a request asks for.
+pub(super) struct Asked<'a> {
+    pub(super) tool: &'a str,
+    pub(super) arguments: Map<String, Value>,
+    pub(super) responses: Option<rmcp::model::InputResponses>,
+    pub(super) state: Option<String>,
+    pub(super) task_use: Option<TaskUse>,
+}
+
+/// What comes of a request that has no tasks and no handles.
+pub(super) enum Whole {
+    Done(Box<Outcome>),
+    Input(InputRequiredResult),
+}
+
+/// A request whose call can be stopped by its id.
+struct UnderWay<'a> {
+    connection: &'a Connection,
+    id: RequestId,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let under_way = &self.connection.under_way;
+        under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
