@@ -147,7 +147,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         }
         eprintln!("stopping: what runs may end within {} s", PATIENCE.as_secs());
     };
-    server.run(stop).await?;
+    server.run(stop).await;
     haft.shutdown(PATIENCE).await;
     Ok(())
 }
@@ -192,7 +192,7 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<Haft> {
     let builder = Haft::builder()
         .sealing_key(sealing_key(&args.place.data.join("sealing-key"))?)
         .model(Models::new(args.models.settings()));
-    let builder = haft_mcp::install(builder, questions);
+    let builder = haft_server::install(haft_mcp::install(builder, questions));
     Ok(haft_tools::install(builder, hands).start(store)?)
 }
 
