@@ -156,9 +156,13 @@ impl App {
 
     /// Makes an id: ordered by time, unguessable, with a prefix that says what it names.
     pub(crate) fn fresh_id(&self, prefix: &str) -> Result<String, Error> {
-        let bits = fresh_bits(self.now()).map_err(Error::internal)?;
-        let printed = SessionId::from_bits(bits).to_string();
-        let bare = printed.trim_start_matches(SessionId::PREFIX);
-        Ok(format!("{prefix}{bare}"))
+        Ok(id_of(prefix, fresh_bits(self.now()).map_err(Error::internal)?))
     }
+}
+
+/// Writes an id with a prefix that says what it names.
+pub(crate) fn id_of(prefix: &str, bits: u128) -> String {
+    let printed = SessionId::from_bits(bits).to_string();
+    let bare = printed.trim_start_matches(SessionId::PREFIX);
+    format!("{prefix}{bare}")
 }

@@ -91,6 +91,11 @@ impl Error {
         Self::new(Kind::Conflict, message)
     }
 
+    /// Whether it is ours, and not the caller's.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.kind == Kind::Internal
+    }
+
     pub(crate) fn is_conflict(&self) -> bool {
         self.kind == Kind::Conflict
     }

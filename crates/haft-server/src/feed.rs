@@ -8,69 +8,23 @@ use futures_util::stream::{self, Stream};
 use haft_core::SessionId;
 use haft_runtime::Live;
 use haft_store::Store;
-use haft_wire::managed::{Place, Preview, Projection, Spent, WireEvent};
+use haft_wire::managed::{Place, Preview, WireEvent};
+use tokio::sync::OwnedMutexGuard;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::error::Error;
-
-/// How many entries are read at once.
-const PAGE: u32 = 512;
+use crate::pages::{Pages, Reader};
 
 /// How often the log is looked at beside the live events: another node may append to it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How many sessions' events are remembered, and how many of each at most: whoever reads page
-/// after page does not have the log folded anew for each.
+/// How many sessions' events are remembered.
 const REMEMBERED: usize = 16;
-const REMEMBERED_EVENTS_MAX: usize = 10_000;
 
-/// Reads a log from its beginning; goes on where it was left.
-#[derive(Debug)]
-struct Reader {
-    store: Store,
-    session: SessionId,
-    projection: Projection,
-    seq: u64,
-}
-
-impl Reader {
-    fn new(store: Store, session: SessionId) -> Self {
-        Self { store, session, projection: Projection::new(session), seq: 0 }
-    }
-
-    /// Returns the events of what was appended since.
-    async fn news(&mut self) -> Result<Vec<WireEvent>, Error> {
-        let mut events = Vec::new();
-        let before = self.seq;
-        loop {
-            let page = self.store.entries(self.session, self.seq, PAGE).await?;
-            for entry in &page {
-                events.extend(self.projection.take(entry)?);
-                self.seq = entry.seq;
-            }
-            if page.len() < PAGE as usize {
-                break;
-            }
-        }
-        // An append is seen whole, so what was read last is all that belongs together.
-        if self.seq > before {
-            events.extend(self.projection.settle());
-        }
-        Ok(events)
-    }
-}
-
-/// A session's events so far, with the reader that goes on from there.
-#[derive(Debug)]
-struct Remembered {
-    reader: Reader,
-    events: Vec<WireEvent>,
-}
-
-type Slot = Arc<tokio::sync::Mutex<Remembered>>;
+type Slot = Arc<tokio::sync::Mutex<Pages>>;
 
 /// The events of sessions that were read lately.
 #[derive(Debug, Clone, Default)]
@@ -82,10 +36,7 @@ impl Feeds {
         if !slots.contains_key(&session) && slots.len() >= REMEMBERED {
             slots.clear();
         }
-        let fresh = || {
-            let reader = Reader::new(store.clone(), session);
-            Arc::new(tokio::sync::Mutex::new(Remembered { reader, events: Vec::new() }))
-        };
+        let fresh = || Arc::new(tokio::sync::Mutex::new(Pages::new(store, session)));
         Arc::clone(slots.entry(session).or_insert_with(fresh))
     }
 
@@ -94,24 +45,16 @@ impl Feeds {
     }
 }
 
-/// Shows every event so far to `look`, and what the session has cost.
-pub(crate) async fn read<T>(
-    app: &App,
-    session: SessionId,
-    look: impl FnOnce(&[WireEvent], Spent) -> T,
-) -> Result<T, Error> {
-    let slot = app.feeds().slot(app.store(), session);
-    let mut remembered = slot.lock().await;
-    let news = remembered.reader.news().await;
-    let is_whole = news.is_ok();
-    remembered.events.extend(news.unwrap_or_default());
-    if !is_whole || remembered.events.len() > REMEMBERED_EVENTS_MAX {
-        app.feeds().forget(session);
+/// Returns a session's events, as they are by now.
+pub(crate) async fn pages(app: &App, session: SessionId) -> Result<OwnedMutexGuard<Pages>, Error> {
+    let mut pages = app.feeds().slot(app.store(), session).lock_owned().await;
+    match pages.catch_up().await {
+        Ok(()) => Ok(pages),
+        Err(error) => {
+            app.feeds().forget(session);
+            Err(error)
+        }
     }
-    if !is_whole {
-        return Err(Error::internal(format!("the log of {session} cannot be read")));
-    }
-    Ok(look(&remembered.events, remembered.reader.projection.spent()))
 }
 
 /// Where a stream begins.
@@ -146,12 +89,13 @@ pub(crate) async fn follow(
     previews: Previews,
 ) -> Result<impl Stream<Item = Told> + use<>, Error> {
     let live = app.haft().live().subscribe();
-    let mut reader = Reader::new(app.store().clone(), session);
-    let mut ready: VecDeque<WireEvent> = reader.news().await?.into();
-    match since {
-        Since::Now => ready.clear(),
-        Since::After(place) => ready.retain(|event| event.place > place),
-    }
+    let (reader, ready) = {
+        let pages = pages(app, session).await?;
+        match since {
+            Since::Now => (pages.reader(), Vec::new()),
+            Since::After(place) => pages.since(place).await?,
+        }
+    };
     let ready = ready.into_iter().map(Told::Event).collect();
     let shutdown = app.shutdown().clone();
     let follower = Follower { reader, live, ready, previews, previewed: None, shutdown };

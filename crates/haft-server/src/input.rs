@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Multipart, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use haft_core::json::{JsonLimits, parse_object};
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::error::{Error, Kind};
+use crate::openapi::Query;
 
 /// A body of strict JSON that holds a `T` and nothing that `T` does not know.
 #[derive(Debug)]
@@ -32,6 +33,33 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
+/// A form of several parts.
+pub(crate) struct Form(pub(crate) Multipart);
+
+impl FromRequest<App> for Form {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        let form = Multipart::from_request(request, app).await;
+        form.map(Self).map_err(|rejection| Error::invalid(rejection.body_text()))
+    }
+}
+
+/// What a path names.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let named = extract::Path::from_request_parts(parts, app).await;
+        let extract::Path(named) = named.map_err(|rejection| {
+            Error::new(Kind::NotFound, format!("the path names nothing: {}", rejection.body_text()))
+        })?;
+        Ok(Self(named))
+    }
+}
+
 /// Reads a value, with an error that says where.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(value).map_err(|error| {
@@ -46,25 +74,43 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
 
 /// The query of a request. What nobody took is refused by [`Params::finish`].
 #[derive(Debug)]
-pub(crate) struct Params(Vec<(String, String)>);
+pub(crate) struct Params {
+    given: Vec<(String, String)>,
+    described: Option<Described>,
+}
+
+/// Which parameters the path's description names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Described(pub(crate) &'static [Query]);
 
 impl FromRequestParts<App> for Params {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let Query(pairs) = Query::<Vec<(String, String)>>::from_request_parts(parts, app)
-            .await
-            .map_err(|rejection| Error::invalid(rejection.body_text()))?;
+        let pairs = extract::Query::<Vec<(String, String)>>::from_request_parts(parts, app).await;
+        let extract::Query(pairs) =
+            pairs.map_err(|rejection| Error::invalid(rejection.body_text()))?;
         // Every call of the SDKs' beta resources says so.
-        Ok(Self(pairs.into_iter().filter(|(name, _)| name != "beta").collect()))
+        let given = pairs.into_iter().filter(|(name, _)| name != "beta").collect();
+        Ok(Self { given, described: parts.extensions.get().copied() })
     }
 }
 
 impl Params {
     /// Takes a parameter that stands at most once.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
-        let at = self.0.iter().position(|(known, _)| known == name)?;
-        Some(self.0.remove(at).1)
+        self.expect_described(name);
+        let at = self.given.iter().position(|(known, _)| known == name)?;
+        Some(self.given.remove(at).1)
+    }
+
+    /// What is read and what is described are kept in step by every test that gets here.
+    fn expect_described(&self, name: &str) {
+        let is_known = |described: Described| described.0.iter().any(|query| query.name() == name);
+        debug_assert!(
+            self.described.is_none_or(is_known),
+            "the parameter `{name}` is read, and the path's description has it not"
+        );
     }
 
     /// Takes and reads a parameter that stands at most once.
@@ -80,11 +126,12 @@ impl Params {
 
     /// Takes a parameter that may stand several times, as the SDKs write lists.
     pub(crate) fn list(&mut self, name: &str) -> Vec<String> {
+        self.expect_described(name);
         let bracketed = format!("{name}[]");
         let is_it = |known: &str| known == name || known == bracketed;
         let (found, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.0).into_iter().partition(|(known, _)| is_it(known));
-        self.0 = rest;
+            std::mem::take(&mut self.given).into_iter().partition(|(known, _)| is_it(known));
+        self.given = rest;
         found.into_iter().map(|(_, value)| value).collect()
     }
 
@@ -101,7 +148,7 @@ impl Params {
 
     /// Refuses what is left: a filter that is not applied must not seem to be.
     pub(crate) fn finish(self) -> Result<(), Error> {
-        match self.0.first() {
+        match self.given.first() {
             Some((name, _)) => Err(Error::unsupported(&format!("the query parameter `{name}`"))),
             None => Ok(()),
         }

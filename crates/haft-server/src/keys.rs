@@ -1,19 +1,32 @@
 //! API keys: who calls, for whom, and what they may do. Hashed at rest, shown once.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use haft_core::{Actor, ActorId, ActorKind, Digest, Timestamp};
+use haft_core::{Actor, ActorId, ActorKind, Digest, Millis, Timestamp};
 use haft_store::{Expected, Page, Place, Put, Store, Tenant, Which};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where keys are kept: of no tenant that anyone can be.
 const TENANT: &str = "haft:server";
 const SPACE: &str = "keys";
+/// When keys were last used, beside them: a use is no change of a key.
+const USES: &str = "keys/used";
+/// How exactly it is told when a key was last used: each telling is a version in the store.
+const USE_EVERY: Millis = Millis::from_secs(60 * 60);
+/// What the name of a key starts with.
+const NAME_PREFIX: &str = "key_";
+/// How many keys are read at once.
+const PAGE: u32 = 500;
 /// The tenant of the admin key.
 const ADMIN_TENANT: &str = "default";
 
 /// What the holder of a key may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Make keys, and everything else.
@@ -72,6 +85,28 @@ struct Record {
     actor: Actor,
     scopes: Vec<Scope>,
     created_at: Timestamp,
+    /// Since when it opens nothing any more.
+    #[serde(default)]
+    revoked_at: Option<Timestamp>,
+}
+
+/// A key as it is listed: by its name, which opens nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListedKey {
+    /// What it is called, from the beginning of its hash.
+    pub id: String,
+    /// Whose data it reaches.
+    pub tenant: String,
+    /// Who holds it.
+    pub actor: Actor,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last used, to the hour.
+    pub last_used_at: Option<Timestamp>,
+    /// Since when it opens nothing any more.
+    pub revoked_at: Option<Timestamp>,
 }
 
 /// The keys that open this server.
@@ -80,6 +115,8 @@ pub struct Keys {
     store: Store,
     /// The key that the operator chose, if they did; it is kept nowhere.
     chosen: Option<Digest>,
+    /// The uses that this node told the store of.
+    told: Arc<Mutex<BTreeMap<String, Timestamp>>>,
 }
 
 impl fmt::Debug for Keys {
@@ -91,7 +128,8 @@ impl fmt::Debug for Keys {
 impl Keys {
     /// The keys of a store, and the admin key that the operator chose.
     pub fn new(store: Store, chosen: Option<&str>) -> Self {
-        Self { store, chosen: chosen.map(|key| Digest::of_bytes(key.as_bytes())) }
+        let chosen = chosen.map(|key| Digest::of_bytes(key.as_bytes()));
+        Self { store, chosen, told: Arc::default() }
     }
 
     /// Makes the first admin key, if there is no key at all yet.
@@ -103,8 +141,7 @@ impl Keys {
         if self.chosen.is_some() {
             return Ok(None);
         }
-        let (tenant, _) = place_of(&Digest::ZERO)?;
-        if !self.store.keys(&tenant, SPACE, &Page::first(1)).await?.is_empty() {
+        if !self.store.keys(&kept_by()?, SPACE, &Page::first(1)).await?.is_empty() {
             return Ok(None);
         }
         let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
@@ -129,30 +166,134 @@ impl Keys {
         let key = format!("haft_{hex}");
         let digest = Digest::of_bytes(key.as_bytes());
         let tenant = tenant.as_str().to_owned();
-        let record = Record { digest, tenant, actor: actor.clone(), scopes, created_at: now };
-        let (_, place) = place_of(&digest)?;
-        let body = serde_json::to_vec(&record).map_err(not_kept)?;
-        let put = Put { place, expected: Expected::Absent, body: Some(body) };
-        self.store.put_versions(vec![put], &actor, now).await.map_err(not_kept)?;
+        let (by, revoked_at) = (actor.clone(), None);
+        let record = Record { digest, tenant, actor, scopes, created_at: now, revoked_at };
+        self.put(&name_of(&digest), &record, Expected::Absent, &by, now).await?;
         Ok(FreshKey(key))
     }
 
+    async fn put(
+        &self,
+        name: &str,
+        record: &Record,
+        expected: Expected,
+        by: &Actor,
+        now: Timestamp,
+    ) -> Result<(), KeyError> {
+        let place = Place::new(kept_by()?, SPACE, name)?;
+        let body = Some(serde_json::to_vec(record).map_err(not_kept)?);
+        let put = Put { place, expected, body };
+        self.store.put_versions(vec![put], by, now).await.map_err(not_kept)?;
+        Ok(())
+    }
+
+    /// Returns a key by its name.
+    async fn record(&self, name: &str) -> Result<Option<Record>, KeyError> {
+        // A text that no place can have is no key's name.
+        let Ok(place) = Place::new(kept_by()?, SPACE, name) else { return Ok(None) };
+        let Some(found) = self.store.version(&place, Which::Latest).await? else { return Ok(None) };
+        let Some(body) = found.body else { return Ok(None) };
+        serde_json::from_slice(&body).map(Some).map_err(not_kept)
+    }
+
+    /// Lists the keys that were made for a tenant, revoked ones too, the oldest first; without a
+    /// tenant, those of all.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub async fn list(&self, tenant: Option<&Tenant>) -> Result<Vec<ListedKey>, KeyError> {
+        let (mut listed, mut after) = (Vec::new(), None);
+        loop {
+            let page = Page { after: after.take(), limit: PAGE };
+            let names = self.store.keys(&kept_by()?, SPACE, &page).await?;
+            for (name, _) in &names {
+                let Some(record) = self.record(name).await? else { continue };
+                if tenant.is_none_or(|tenant| tenant.as_str() == record.tenant) {
+                    listed.push(self.listed(name, record).await?);
+                }
+            }
+            if names.len() < PAGE as usize {
+                listed.sort_by(|one, other| one.created_at.cmp(&other.created_at));
+                return Ok(listed);
+            }
+            after = names.into_iter().next_back().map(|(name, _)| name);
+        }
+    }
+
+    async fn listed(&self, name: &str, record: Record) -> Result<ListedKey, KeyError> {
+        let used = self.store.version(&Place::new(kept_by()?, USES, name)?, Which::Latest).await?;
+        let Record { tenant, actor, scopes, created_at, revoked_at, .. } = record;
+        Ok(ListedKey {
+            id: format!("{NAME_PREFIX}{name}"),
+            tenant,
+            actor,
+            scopes,
+            created_at,
+            last_used_at: used.map(|used| used.info.at),
+            revoked_at,
+        })
+    }
+
+    /// Takes a key's power away, at once and on every node; whoever revokes it again is told the
+    /// same. `None` when the tenant has no such key.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot keep that.
+    pub async fn revoke(
+        &self,
+        tenant: Option<&Tenant>,
+        id: &str,
+        by: &Actor,
+        now: Timestamp,
+    ) -> Result<Option<ListedKey>, KeyError> {
+        let Some(name) = id.strip_prefix(NAME_PREFIX) else { return Ok(None) };
+        let Some(mut record) = self.record(name).await? else { return Ok(None) };
+        if tenant.is_some_and(|tenant| tenant.as_str() != record.tenant) {
+            return Ok(None);
+        }
+        if record.revoked_at.is_none() {
+            record.revoked_at = Some(now);
+            self.put(name, &record, Expected::Anything, by, now).await?;
+        }
+        self.listed(name, record).await.map(Some)
+    }
+
     /// Returns who holds a key; `None` for one that opens nothing.
-    pub(crate) async fn holder(&self, key: &str) -> Result<Option<Holder>, KeyError> {
+    pub(crate) async fn holder(
+        &self,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<Holder>, KeyError> {
         let digest = Digest::of_bytes(key.as_bytes());
         if self.chosen.is_some_and(|chosen| is_same(&chosen, &digest)) {
             let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
             return Ok(Some(Holder { actor: admin(), tenant, scopes: vec![Scope::Admin] }));
         }
-        let (_, place) = place_of(&digest)?;
-        let found = self.store.version(&place, Which::Latest).await?;
-        let Some(body) = found.and_then(|version| version.body) else { return Ok(None) };
-        let record: Record = serde_json::from_slice(&body).map_err(not_kept)?;
-        if !is_same(&record.digest, &digest) {
+        let name = name_of(&digest);
+        let Some(record) = self.record(&name).await? else { return Ok(None) };
+        if !is_same(&record.digest, &digest) || record.revoked_at.is_some() {
             return Ok(None);
         }
+        self.used(&name, &record.actor, now).await?;
         let tenant = Tenant::new(&record.tenant).map_err(not_kept)?;
         Ok(Some(Holder { actor: record.actor, tenant, scopes: record.scopes }))
+    }
+
+    /// Keeps that a key was used, unless this node did so a short while ago.
+    async fn used(&self, name: &str, by: &Actor, now: Timestamp) -> Result<(), KeyError> {
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.get(name).is_some_and(|told| *told + USE_EVERY > now) {
+                return Ok(());
+            }
+            told.insert(name.to_owned(), now);
+        }
+        let place = Place::new(kept_by()?, USES, name)?;
+        let put = Put { place, expected: Expected::Anything, body: Some(Vec::new()) };
+        self.store.put_versions(vec![put], by, now).await.map_err(not_kept)?;
+        Ok(())
     }
 }
 
@@ -162,11 +303,12 @@ fn admin() -> Actor {
 }
 
 /// A key is found by the beginning of its hash, and known by all of it.
-fn place_of(digest: &Digest) -> Result<(Tenant, Place), KeyError> {
-    let tenant = Tenant::new(TENANT).map_err(not_kept)?;
-    let name: String = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let place = Place::new(tenant.clone(), SPACE, &name)?;
-    Ok((tenant, place))
+fn name_of(digest: &Digest) -> String {
+    digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn kept_by() -> Result<Tenant, KeyError> {
+    Tenant::new(TENANT).map_err(not_kept)
 }
 
 fn not_kept(error: impl fmt::Display) -> KeyError {

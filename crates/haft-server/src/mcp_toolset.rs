@@ -7,6 +7,7 @@ use haft_core::ToolName;
 use haft_core::permission::Verdict;
 use haft_core::session::McpTool;
 use haft_mcp::{Mounted, Peer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -16,7 +17,7 @@ use crate::plan::{DefaultConfig, Policy};
 const BY_NAME: &str = "haft://mcp/";
 
 /// A server that an agent knows.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpServerParam {
     pub(crate) name: String,
@@ -25,13 +26,13 @@ pub(crate) struct McpServerParam {
     url: String,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 enum UrlType {
     #[serde(rename = "url")]
     Url,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpToolset {
     mcp_server_name: String,
@@ -41,7 +42,7 @@ pub(crate) struct McpToolset {
     default_config: Option<DefaultConfig>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct McpToolConfig {
     name: String,

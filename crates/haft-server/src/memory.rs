@@ -14,6 +14,8 @@ use crate::error::{Error, Kind};
 const CONTENT_BYTES_MAX: usize = 100 << 10;
 const PATH_BYTES_MAX: usize = 1024;
 const SEGMENTS_MAX: usize = 20;
+/// How many memories a store may have.
+const MEMORIES_MAX: usize = 2_000;
 
 /// Whether content is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,10 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn path(&self) -> &str {
         &self.kept.path
+    }
+
+    pub(crate) fn content(&self) -> &str {
+        &self.kept.content
     }
 
     pub(crate) fn operation(&self) -> Operation {
@@ -196,6 +202,33 @@ impl Memories<'_> {
         let found = self.version(id, Which::Latest).await?;
         let found = found.filter(|memory| memory.operation() != Operation::Deleted);
         found.ok_or_else(|| Error::not_found("memory", id))
+    }
+
+    /// Reads the memory that has a path, if one has.
+    pub(crate) async fn at(&self, path: &str) -> Result<Option<Memory>, Error> {
+        let claimed = self.store.version(&self.path_place(path)?, Which::Latest).await?;
+        let Some(id) = claimed.and_then(|claimed| claimed.body) else { return Ok(None) };
+        let id = String::from_utf8(id).map_err(Error::internal)?;
+        let found = self.version(&id, Which::Latest).await?;
+        Ok(found.filter(|memory| memory.operation() != Operation::Deleted))
+    }
+
+    /// Reads all memories that are there.
+    pub(crate) async fn all(&self) -> Result<Vec<Memory>, Error> {
+        let mut all = Vec::new();
+        for id in self.ids().await? {
+            let found = self.version(&id, Which::Latest).await?;
+            all.extend(found.filter(|memory| memory.operation() != Operation::Deleted));
+        }
+        Ok(all)
+    }
+
+    /// Refuses a further memory where there are too many.
+    pub(crate) async fn require_room(&self) -> Result<(), Error> {
+        match self.ids().await?.len() < MEMORIES_MAX {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("a store has at most {MEMORIES_MAX} memories"))),
+        }
     }
 
     /// Returns the ids of all memories that there ever were.

@@ -20,6 +20,7 @@ pub(crate) enum Sort {
     File,
     MemoryStore,
     Session,
+    Skill,
     Vault,
 }
 
@@ -32,6 +33,7 @@ impl Sort {
             Self::File => "file",
             Self::MemoryStore => "memstore",
             Self::Session => "sesn",
+            Self::Skill => "skill",
             Self::Vault => "vlt",
         }
     }
@@ -44,6 +46,7 @@ impl Sort {
             Self::File => "v1/files",
             Self::MemoryStore => "v1/memory_stores",
             Self::Session => "v1/sessions",
+            Self::Skill => "v1/skills",
             Self::Vault => "v1/vaults",
         }
     }
@@ -61,6 +64,7 @@ impl Sort {
             Self::File => "file",
             Self::MemoryStore => "memory store",
             Self::Session => "session",
+            Self::Skill => "skill",
             Self::Vault => "vault",
         }
     }
@@ -108,10 +112,23 @@ impl Objects {
         by: &Actor,
         at: Timestamp,
     ) -> Result<u64, Error> {
-        let body = serde_json::to_vec(members).map_err(Error::internal)?;
-        let put = Put { place, expected, body: Some(body) };
-        let written = self.store.put_versions(vec![put], by, at).await?;
+        let written = self.put_all(vec![(place, expected, members)], by, at).await?;
         written.first().copied().ok_or_else(|| Error::internal("the store wrote no version"))
+    }
+
+    /// Writes versions of several things in one step: all of them, or none.
+    pub(crate) async fn put_all(
+        &self,
+        things: Vec<(Place, Expected, &Members)>,
+        by: &Actor,
+        at: Timestamp,
+    ) -> Result<Vec<u64>, Error> {
+        let put = |(place, expected, members)| {
+            let body = Some(serde_json::to_vec(members).map_err(Error::internal)?);
+            Ok(Put { place, expected, body })
+        };
+        let puts = things.into_iter().map(put).collect::<Result<Vec<_>, Error>>()?;
+        Ok(self.store.put_versions(puts, by, at).await?)
     }
 
     /// Takes a thing away.

@@ -9,18 +9,21 @@ use haft_core::tool::{Definition, Executor, Gate, Ownership, Schema};
 use haft_core::{Millis, ToolName};
 use haft_runtime::registry::Registry;
 use haft_tools::{agent_tool_name, agent_toolset, agent_wire_name};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::app::Ground;
 use crate::error::Error;
 use crate::mcp_toolset::{McpServerParam, McpToolset};
+use crate::memory_tools::{self, AttachedStore};
+use crate::skills::{Skill, introduced};
 
 /// The tools of the toolset that need a network service, which this server has not.
 const ABSENT: [&str; 2] = ["web_fetch", "web_search"];
 
 /// What a client declares about the tools of an agent, and what is kept of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
 pub(crate) enum ToolParam {
     #[serde(rename = "agent_toolset_20260401")]
@@ -35,13 +38,13 @@ pub(crate) enum ToolParam {
 
 /// A tool as Haft itself defines one, which a person or a client runs: the wire API has no word
 /// for a form that a person fills in, nor for what an answer must look like.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OwnTool {
     definition: Value,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentToolset {
     #[serde(default)]
@@ -50,7 +53,7 @@ pub(crate) struct AgentToolset {
     default_config: Option<DefaultConfig>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CustomTool {
     name: String,
@@ -58,14 +61,14 @@ pub(crate) struct CustomTool {
     input_schema: Value,
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DefaultConfig {
     pub(crate) enabled: Option<bool>,
     pub(crate) permission_policy: Option<Policy>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ToolConfig {
     name: String,
@@ -76,8 +79,9 @@ struct ToolConfig {
 }
 
 /// What is done with calls of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "PermissionPolicy")]
 pub(crate) enum Policy {
     AlwaysAllow,
     AlwaysAsk,
@@ -288,6 +292,14 @@ pub(crate) fn settled_tools(
     Ok(settled)
 }
 
+/// Whether an agent can read the files of its workspace.
+pub(crate) fn reads_files(tools: &[ToolParam]) -> bool {
+    tools.iter().any(|tool| match tool {
+        ToolParam::AgentToolset(toolset) => toolset.config("read").0 || toolset.config("bash").0,
+        ToolParam::Custom(_) | ToolParam::McpToolset(_) | ToolParam::Own(_) => false,
+    })
+}
+
 fn planned(
     tools: &[ToolParam],
     servers: &[McpServerParam],
@@ -322,12 +334,22 @@ pub(crate) struct Cast {
     pub(crate) tools: Vec<ToolParam>,
     pub(crate) servers: Vec<McpServerParam>,
     pub(crate) environment: Environment,
+    pub(crate) skills: Vec<Skill>,
+    pub(crate) stores: Vec<AttachedStore>,
 }
 
 /// Returns how a session of an agent behaves.
 pub(crate) fn config(cast: Cast, ground: &Ground) -> Result<Config, Error> {
-    let terms = terms(&cast.tools, &cast.servers, ground)?;
-    let Cast { id, version, model, instructions, environment, .. } = cast;
+    let mut terms = terms(&cast.tools, &cast.servers, ground)?;
+    let Cast { id, version, model, instructions, environment, skills, stores, .. } = cast;
+    let instructions = introduced(instructions, &skills);
+    let instructions = memory_tools::introduced(instructions, &stores);
+    let exposed = terms.exposure.allow.get_or_insert_default();
+    for tool in memory_tools::tools(&stores) {
+        if !exposed.insert(tool.clone()) {
+            return Err(Error::invalid(format!("tools: two tools are called \"{tool}\"")));
+        }
+    }
     let agent = Agent { id, version, model, instructions, environment: Some(environment) };
     Ok(Config { agent: Some(agent), ..terms })
 }
@@ -350,7 +372,7 @@ pub(crate) fn terms(
 }
 
 /// What a client says about a model.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum ModelParam {
     Name(String),
@@ -358,7 +380,7 @@ pub(crate) enum ModelParam {
 }
 
 /// What a client says about a model at length.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelParams {
     id: String,

@@ -2,7 +2,7 @@
 
 use haft_core::session::{Activity, Config, Event, State};
 use haft_core::{Actor, SessionId, Timestamp};
-use haft_store::{Loaded, Tenant, Which};
+use haft_store::{Loaded, Store, Tenant, Which};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
@@ -10,6 +10,7 @@ use crate::caller::Caller;
 use crate::error::{Error, Kind};
 use crate::feed;
 use crate::objects::{Members, Object, Sort};
+use crate::plan::Cast;
 use crate::routes::v1::resources;
 
 /// A session that the caller may see.
@@ -102,7 +103,7 @@ impl Session {
     /// would have every log folded.
     pub(crate) async fn shown_whole(&self, app: &App, tenant: &Tenant) -> Result<Value, Error> {
         let mut shown = self.shown(app, tenant).await?;
-        shown["usage"] = feed::read(app, self.id, |_, spent| spent.shown()).await?;
+        shown["usage"] = feed::pages(app, self.id).await?.spent().shown();
         Ok(shown)
     }
 
@@ -161,9 +162,22 @@ pub(crate) fn agent_of_session(agent: &Object, version: u64) -> Map<String, Valu
     shown
 }
 
+/// Reads what is kept beside a session's log, and whose it is, for whoever has no caller.
+pub(crate) async fn kept_beside(
+    store: &Store,
+    session: SessionId,
+) -> Result<Option<(Tenant, Members)>, Error> {
+    let Some(loaded) = store.load(session).await? else { return Ok(None) };
+    let place = Sort::Session.place(&loaded.tenant, &session.to_string())?;
+    let found = store.version(&place, Which::Latest).await?;
+    let Some(body) = found.and_then(|version| version.body) else { return Ok(None) };
+    Ok(Some((loaded.tenant, serde_json::from_slice(&body).map_err(Error::internal)?)))
+}
+
 /// What is kept beside a session's log.
-pub(crate) fn beside(title: Option<&str>, metadata: &Value) -> Members {
+pub(crate) fn beside(title: Option<&str>, metadata: &Value, cast: &Cast) -> Members {
     Members::from_iter([
+        ("skills".to_owned(), json!(cast.skills)),
         ("title".to_owned(), json!(title)),
         ("metadata".to_owned(), metadata.clone()),
     ])

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use haft_core::{ArtifactId, SessionId};
-use haft_store::{Store, Tenant, Which};
-use serde_json::{Map, Value};
+use haft_store::Store;
+use serde_json::Value;
 
 use crate::error::Error;
-use crate::objects::Sort;
+use crate::objects::Members;
+use crate::session::kept_beside;
 
 /// Where a session's tools find what was attached.
 pub const MOUNTED_AT: &str = "/mnt/session/uploads";
@@ -40,12 +41,13 @@ fn file_name(path: &str) -> Option<&str> {
 /// When the store or the directory has trouble.
 pub async fn place(store: &Store, session: SessionId, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    let Some(loaded) = store.load(session).await.map_err(io::Error::other)? else { return Ok(()) };
+    let beside = kept_beside(store, session).await.map_err(io::Error::other)?;
+    let Some((tenant, beside)) = beside else { return Ok(()) };
     let mut kept = BTreeSet::new();
-    for (name, artifact) in attached(store, &loaded.tenant, session).await? {
+    for (name, artifact) in attached(&beside) {
         let path = directory.join(&name);
         if !path.exists() {
-            let found = store.artifact(&loaded.tenant, artifact).await.map_err(io::Error::other)?;
+            let found = store.artifact(&tenant, artifact).await.map_err(io::Error::other)?;
             let found = found.ok_or_else(|| io::Error::other(format!("{artifact} is gone")))?;
             write(&path, &found.body)?;
         }
@@ -61,29 +63,21 @@ pub async fn place(store: &Store, session: SessionId, directory: &Path) -> io::R
 }
 
 /// Writes a file under its name only once it is whole.
-fn write(path: &Path, body: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, body: &[u8]) -> io::Result<()> {
     let mut unfinished = PathBuf::from(path);
     unfinished.as_mut_os_string().push(".part");
     fs::write(&unfinished, body)?;
     fs::rename(unfinished, path)
 }
 
-async fn attached(
-    store: &Store,
-    tenant: &Tenant,
-    session: SessionId,
-) -> io::Result<Vec<(String, ArtifactId)>> {
-    let place = Sort::Session.place(tenant, &session.to_string()).map_err(io::Error::other)?;
-    let found = store.version(&place, Which::Latest).await.map_err(io::Error::other)?;
-    let Some(body) = found.and_then(|version| version.body) else { return Ok(Vec::new()) };
-    let beside: Map<String, Value> = serde_json::from_slice(&body).map_err(io::Error::other)?;
+fn attached(beside: &Members) -> Vec<(String, ArtifactId)> {
     let resources = beside.get("resources").and_then(Value::as_array);
     let file = |resource: &Value| {
         let name = file_name(resource["mount_path"].as_str()?)?;
         let artifact = resource["artifact"].as_str()?.parse().ok()?;
         Some((name.to_owned(), artifact))
     };
-    Ok(resources.into_iter().flatten().filter_map(file).collect())
+    resources.into_iter().flatten().filter_map(file).collect()
 }
 
 #[cfg(test)]

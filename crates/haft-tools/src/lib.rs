@@ -25,7 +25,7 @@ mod tools;
 pub use catalogue::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name, catalogue};
 pub use context_pressure::{ContextUse, ContextWatch};
 pub use hands::{Classifier, Hands, HandsSettings, Vault, Workspace};
-pub use library::{Libraries, Library};
+pub use library::{Libraries, Library, SkillHead};
 pub use preflight::{Alternative, read_only_alternative};
 
 use haft_runtime::HaftBuilder;

@@ -98,21 +98,39 @@ fn read(file: &Path) -> Option<Skill> {
         return None;
     }
     let content = std::fs::read_to_string(file).ok()?;
-    let (front, body) = front_matter(&content);
-    let field = |name: &str| {
-        let line = front.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.map(|value| value.trim().trim_matches('"').to_owned())
-    };
+    let SkillHead { name, description, preview } = SkillHead::of(&content);
     let directory = file.parent()?.file_name()?.to_string_lossy().into_owned();
-    let lines = body.lines().map(str::trim).filter(|line| !line.is_empty()).take(3);
-    let preview: String = lines.collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect();
-    Some(Skill {
-        name: field("name").filter(|name| !name.is_empty()).unwrap_or(directory),
-        description: field("description").unwrap_or_default(),
-        preview,
-        file: file.to_owned(),
-        content,
-    })
+    let name = name.unwrap_or(directory);
+    Some(Skill { name, description, preview, file: file.to_owned(), content })
+}
+
+/// What a `SKILL.md` says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillHead {
+    /// Its name; without one it is called as its directory.
+    pub name: Option<String>,
+    /// When to use it.
+    pub description: String,
+    /// Its first lines.
+    pub preview: String,
+}
+
+impl SkillHead {
+    /// Reads the front matter and the first lines of a `SKILL.md`.
+    pub fn of(content: &str) -> Self {
+        let (front, body) = front_matter(content);
+        let field = |name: &str| {
+            let line = front.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.map(|value| value.trim().trim_matches('"').to_owned())
+        };
+        let lines = body.lines().map(str::trim).filter(|line| !line.is_empty()).take(3);
+        let preview = lines.collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect();
+        Self {
+            name: field("name").filter(|name| !name.is_empty()),
+            description: field("description").unwrap_or_default(),
+            preview,
+        }
+    }
 }
 
 /// What stands between the first two `---` lines, and what follows.

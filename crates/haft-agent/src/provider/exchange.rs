@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use haft_core::{ErrorClass, Failure};
+use haft_core::{ErrorClass, Failure, Timestamp};
 use hyper::StatusCode;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -237,15 +237,30 @@ async fn refused(answer: Answer) -> Trouble {
     Trouble { failure: Failure::new(class, message), again }
 }
 
-/// How long the provider says to wait. A date is not worth a clock: the usual wait does.
+/// How long the provider says to wait. A date is read by the provider's own clock, which its
+/// answer shows: ours may be another.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &HeaderName| -> Option<f64> {
-        let number: f64 = headers.get(name)?.to_str().ok()?.trim().parse().ok()?;
+        let number: f64 = text(name)?.parse().ok()?;
         (0.0..=1e9).contains(&number).then_some(number)
     };
+    let date = |name: &HeaderName| http_date(text(name)?);
     let ms = number(&HeaderName::from_static("retry-after-ms"));
     let ms = ms.map(|ms| Duration::from_secs_f64(ms / 1000.0));
     ms.or_else(|| number(&RETRY_AFTER).map(Duration::from_secs_f64))
+        .or_else(|| Some(date(&RETRY_AFTER)?.since(date(&DATE)?).into()))
+}
+
+/// Reads the date of a header, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn http_date(text: &str) -> Option<Timestamp> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (_, date) = text.split_once(", ")?;
+    let parts: Vec<&str> = date.split(' ').collect();
+    let [day, month, year, time, "GMT"] = parts.as_slice() else { return None };
+    let month = 1 + MONTHS.iter().position(|known| known == month)?;
+    Timestamp::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()
 }
 
 fn headers(

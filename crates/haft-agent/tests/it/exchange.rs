@@ -49,6 +49,28 @@ async fn a_provider_that_wants_too_long_a_wait_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn a_date_to_wait_for_is_read_by_the_providers_own_clock() {
+    let until = |then: &str| {
+        let told = format!("date: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: {then}\r\n");
+        Scene::error(429, &told, "{}")
+    };
+    for (then, n_requests) in [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 2),
+        ("Sat, 05 Nov 1994 08:49:37 GMT", 2),
+        ("Mon, 07 Nov 1994 08:49:37 GMT", 1),
+        ("Sunday, whenever", 2),
+    ] {
+        let fake = Fake::start([until(then), Scene::stream(CHAT)]).await;
+        let answer = ask(fake.config(Api::OpenAiChat)).await;
+        assert_eq!(
+            (answer.is_ok(), fake.requests().len()),
+            (n_requests == 2, n_requests),
+            "{then}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_get_better_is_not_sent_again() {
     for (status, class) in [(401, ErrorClass::Auth), (400, ErrorClass::Upstream)] {
         let fake = Fake::start([Scene::error(status, "", "no"), Scene::stream(CHAT)]).await;

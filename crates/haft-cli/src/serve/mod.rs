@@ -168,7 +168,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         }
         eprintln!("stopping: what runs may end within {} s", PATIENCE.as_secs());
     };
-    server.run(stop).await?;
+    server.run(stop).await;
     haft.shutdown(PATIENCE).await;
     Ok(())
 }
@@ -214,7 +214,7 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Moun
     let key = sealing_key(&args.place.data.join("sealing-key"))?;
     let builder =
         Haft::builder().sealing_key(key.clone()).model(Models::new(args.models.settings()));
-    let builder = haft_mcp::install(builder, questions);
+    let builder = haft_server::install(haft_mcp::install(builder, questions));
     let mut builder = haft_tools::install(builder, hands).registered()?;
     if let Some(ahead) = args.clock_ahead {
         builder = builder.clock(Clock::Ahead(ahead));

@@ -7,7 +7,7 @@ use haft_core::session::Network as Wanted;
 use haft_sandbox::mounts::{Access, Mounts, Root};
 use haft_sandbox::policy::Network;
 use haft_sandbox::virtual_path::VirtualPath;
-use haft_server::{UPLOADS_MOUNTED_AT, place_uploads};
+use haft_server::{Placed, SKILLS_MOUNTED_AT, UPLOADS_MOUNTED_AT, place_skills, place_uploads};
 use haft_store::Store;
 use haft_tools::Workspace;
 
@@ -29,7 +29,14 @@ pub(super) async fn of(
     let own = Root { at: home.clone(), host, access: Access::ReadWrite };
     let at = virtual_path(UPLOADS_MOUNTED_AT)?;
     let attached = Root { at, host: uploads, access: Access::ReadOnly };
-    let mounts = Mounts::open([own, attached]).map_err(|error| error.to_string())?;
+    let mut roots = vec![own, attached];
+    let skills = data.join("skills").join(session.to_string());
+    let placed = place_skills(&store, session, &skills).await.map_err(|error| error.to_string())?;
+    if placed == Placed::Files {
+        let at = virtual_path(SKILLS_MOUNTED_AT)?;
+        roots.push(Root { at, host: skills, access: Access::ReadOnly });
+    }
+    let mounts = Mounts::open(roots).map_err(|error| error.to_string())?;
     let mut workspace = Workspace::new(mounts, home);
     workspace.network = match environment.map(|environment| environment.network) {
         Some(Wanted::Host) => Network::Host,

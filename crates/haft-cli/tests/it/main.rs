@@ -7,6 +7,7 @@ mod bench;
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
 mod duel;
+mod hostile;
 mod mcp;
 mod serve;
 mod serving;

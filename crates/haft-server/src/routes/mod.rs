@@ -6,10 +6,9 @@ mod mcp;
 mod probe;
 pub(crate) mod v1;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware;
 use axum::routing::get;
+use axum::{Json, Router, middleware};
 
 use haft_mcp::McpServer;
 
@@ -18,6 +17,7 @@ use crate::console;
 use crate::error::{Error, Kind};
 use crate::guard;
 use crate::metrics;
+use crate::openapi::{self, Paths};
 
 /// The largest body that is read.
 const BODY_MAX: usize = 8 << 20;
@@ -25,12 +25,14 @@ const BODY_MAX: usize = 8 << 20;
 /// Puts all paths together.
 pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
     let mcp = served.map(|served| mcp::router(&app, served)).unwrap_or_default();
+    let described = described();
+    let document = openapi::document(&described);
     Router::new()
         .merge(mcp)
         .merge(console::router())
-        .nest("/v1", v1::router())
+        .merge(described.into_router())
         .merge(fronts::router())
-        .nest("/haft/v1", haft::router())
+        .route("/openapi.json", get(move || async move { Json(document) }))
         .route("/healthz", get(probe::healthy))
         .route("/readyz", get(probe::ready))
         .route("/metrics", get(metrics::show))
@@ -41,4 +43,29 @@ pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn_with_state(app.clone(), guard::answered))
         .with_state(app)
+}
+
+/// The paths of the API that is described.
+fn described() -> Paths {
+    Paths::new().nest("/v1", v1::paths()).nest("/haft/v1", haft::paths())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A change of the API is agreed to by writing `HAFT_OPENAPI=agreed cargo test` what it is.
+    #[test]
+    fn the_api_is_as_it_was_agreed() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+        let found = serde_json::to_string_pretty(&openapi::document(&described())).unwrap() + "\n";
+        if std::env::var("HAFT_OPENAPI").is_ok_and(|word| word == "agreed") {
+            std::fs::write(path, &found).unwrap();
+        }
+        let agreed = std::fs::read_to_string(path).unwrap();
+        assert!(
+            found == agreed,
+            "openapi.json differs from the routes; HAFT_OPENAPI=agreed takes the change"
+        );
+    }
 }

@@ -182,8 +182,8 @@ def test_an_agent_reads_what_was_attached(client, provider, open_session, until_
         resources.retrieve(added.id, session_id=session.id)
     with pytest.raises(anthropic.BadRequestError, match="mount_path"):
         resources.add(session.id, type="file", file_id=two.id, mount_path="/etc/passwd")
-    with pytest.raises(anthropic.BadRequestError, match="memory_store"):
-        open_session([TOOLSET], resources=[{"type": "memory_store", "memory_store_id": "x"}])
+    with pytest.raises(anthropic.BadRequestError, match="github_repository"):
+        open_session([TOOLSET], resources=[{"type": "github_repository", "url": "x"}])
 
 
 def test_a_session_is_its_own_main_thread(client, provider, open_session, until_idle):
@@ -202,8 +202,6 @@ def test_a_session_is_its_own_main_thread(client, provider, open_session, until_
 
 
 def test_what_this_server_does_not_do_says_so(client):
-    with pytest.raises(anthropic.BadRequestError, match="skill"):
-        client.beta.skills.list()
     with pytest.raises(anthropic.BadRequestError, match="dream"):
         client.beta.dreams.list()
     with pytest.raises(anthropic.BadRequestError, match="Messages API"):

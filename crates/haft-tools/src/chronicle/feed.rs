@@ -283,6 +283,10 @@ fn resolved(
     decision: &Decided,
     by: &haft_core::Actor,
 ) -> Vec<Part> {
+    // A child's last word is told by `session.child_idle`: no person handed it in.
+    if known.children.contains_key(&call) {
+        return Vec::new();
+    }
     let tool = known.call(call)["toolName"].clone();
     let confirmed = |allowed: bool, note: &Option<String>| {
         let members = json!({ "requestId": call, "toolName": tool, "allowed": allowed, "note": note, "by": by });

@@ -22,3 +22,4 @@ mod preflight;
 mod recalling;
 mod sharing;
 mod shells;
+mod told;

@@ -22,7 +22,7 @@ use super::{blocks, output_blocks, result_blocks};
 /// begins, or when [`Projection::settle`] says that there is none yet. Where one begins follows
 /// from the events alone, so that whoever read while it happened and whoever reads it all later
 /// are told the same.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Projection {
     session: SessionId,
     toolset: Toolset,
@@ -55,7 +55,7 @@ enum Told {
     Running,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct OpenCall {
     id: CallId,
     side: Side,

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use futures_util::StreamExt as _;
@@ -15,7 +15,7 @@ use super::thread::{Taken, Thread};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params};
+use crate::input::{Body, Params, Path};
 
 pub(crate) async fn run(
     State(app): State<App>,

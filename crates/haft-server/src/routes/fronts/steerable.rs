@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
@@ -13,7 +13,7 @@ use super::run::Run;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::Params;
+use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::routes::haft::Found;
 

@@ -67,6 +67,7 @@ impl Thread<'_> {
         let Self { app, caller, agent, .. } = self;
         let environment = self.environment().await?;
         let cast = cast(app, caller, (agent, None), &environment).await?;
+        let members = beside(Some(name), &json!({}), &cast);
         let config = config(cast, &app.ground(&self.caller.tenant))?;
         let (tenant, by) = (caller.tenant.clone(), caller.actor.clone());
         match app.haft().open_as(session, tenant, config, by).await {
@@ -74,7 +75,6 @@ impl Thread<'_> {
             Ok(_) | Err(InputError::Refused(Refusal::AlreadyOpen)) => {}
             Err(error) => return Err(error.into()),
         }
-        let members = beside(Some(name), &json!({}));
         let place = Sort::Session.place(&caller.tenant, &session.to_string())?;
         let put = app.objects().put(place, Expected::Absent, &members, &caller.actor, app.now());
         match put.await {

@@ -1,6 +1,6 @@
 //! Outputs that are kept outside the log.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
 use haft_core::ArtifactId;
@@ -8,7 +8,7 @@ use haft_core::ArtifactId;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::Params;
+use crate::input::{Params, Path};
 use crate::keys::Scope;
 
 /// Gives an artifact's bytes as a download: whatever a tool made is not shown as a page of ours.

@@ -1,7 +1,7 @@
 //! One call: what became of it, how its wait is ended, how it is taken back.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::permission::{Budget, Condition};
 use haft_core::session::{DecidedBy, Refusal, Reply, Stale};
 use haft_core::{
@@ -9,6 +9,7 @@ use haft_core::{
 };
 use haft_runtime::fresh_bits;
 use haft_runtime::{Answer, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict};
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -16,13 +17,15 @@ use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{Error, Kind};
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
+use crate::openapi::also;
 
 /// What someone says about a wait.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Said {
+#[schemars(rename = "Resolution", transform = named)]
+pub(super) enum Said {
     Approve { arguments: Option<Map<String, Value>>, grant: Option<Terms>, note: Option<String> },
     Deny { note: Option<String> },
     Answer { value: Value },
@@ -30,18 +33,19 @@ enum Said {
     Settle { verdict: SaidVerdict, value: Option<Value> },
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum SaidVerdict {
+#[schemars(rename = "Verdict")]
+pub(super) enum SaidVerdict {
     GiveUp,
     Happened,
     RunAgain,
 }
 
 /// Document 004's body of a result.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Returned {
+pub(super) struct Returned {
     ok: bool,
     #[serde(default)]
     result: Value,
@@ -49,12 +53,15 @@ struct Returned {
 }
 
 /// The terms of a standing permission.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "GrantTerms")]
 pub(super) struct Terms {
     #[serde(default)]
+    #[schemars(with = "Vec<Map<String, Value>>")]
     when: Vec<Condition>,
     uses: Option<u32>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     budget: Option<Budget>,
     lasts_ms: Option<u64>,
 }
@@ -64,6 +71,13 @@ impl From<Terms> for GrantTerms {
         let Terms { when, uses, budget, lasts_ms } = terms;
         Self { when, uses, budget, lasts: lasts_ms.map(Millis) }
     }
+}
+
+/// A resolution may say which round of the wait it is for, and have an id, by which it is
+/// recognised when it is sent again.
+fn named(schema: &mut Schema) {
+    let round = json!({ "type": ["integer", "null"], "minimum": 0 });
+    also(schema, &[("round", round), ("id", json!({ "type": ["string", "null"] }))]);
 }
 
 impl Said {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
@@ -21,7 +21,7 @@ use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::Params;
+use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::presence::Present;
 

@@ -1,11 +1,15 @@
 //! Standing permissions of a session: what one would have let through, given, taken back.
 
+use std::borrow::Cow;
+
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::permission::StandingGrant;
 use haft_core::session::{Event, GrantRevoked, Granted, Input, Phase};
 use haft_core::{Arguments, GrantId, ToolName};
 use haft_runtime::{GrantTerms, fresh_bits};
+use schemars::generate::SchemaGenerator;
+use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::calls::Terms;
@@ -14,11 +18,28 @@ use super::pending::definition;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
+use crate::openapi::also;
 
 /// How many recorded calls a proposed permission is tried on.
 const TRIED_MAX: usize = 200;
+
+/// The shape of a permission that someone proposes: its terms, and the tool.
+pub(super) enum Proposed {}
+
+impl JsonSchema for Proposed {
+    fn schema_name() -> Cow<'static, str> {
+        "Grant".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Terms::json_schema(generator);
+        also(&mut schema, &[("tool", json!({ "type": "string" }))]);
+        schema.insert("required".to_owned(), json!(["tool"]));
+        schema
+    }
+}
 
 /// Reads a permission for a tool as the session knows it by now.
 fn proposed(

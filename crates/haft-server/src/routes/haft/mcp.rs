@@ -2,9 +2,10 @@
 //! waits to be accepted.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::{Digest, ToolName};
 use haft_mcp::{Change, Declared, Health, MountError, Mounted, Mounts, Origin, Peer, Setting};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{Error, Kind};
-use crate::input::{Body, Params};
+use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
 
 /// Finds the mounts that a caller may look at: another tenant's are not there.
@@ -109,7 +110,7 @@ fn waiting(change: &Change) -> Value {
     })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Added {
     name: String,
     #[serde(flatten)]
@@ -163,7 +164,7 @@ pub(super) async fn refresh(
     Ok(Json(shown(&mounts.find(&name)?)))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Accepted {
     tool: String,

@@ -7,6 +7,7 @@ mod calls;
 mod events;
 mod found;
 mod grants;
+mod keys;
 mod mcp;
 mod me;
 mod pending;
@@ -20,54 +21,70 @@ mod versions;
 mod wakes;
 mod webhooks;
 
-use axum::Router;
-use axum::routing::{delete, get, post};
-
 pub(super) use found::Found;
 
-use crate::app::App;
+use crate::openapi::Query::{Limit, Number, Page, Text};
+use crate::openapi::{Paths, delete, get, post};
 
-pub(crate) fn router() -> Router<App> {
-    let session = Router::new()
+pub(crate) fn paths() -> Paths {
+    let events = get(events::list).query(&[Limit(1000), Number("after")]).page();
+    let session = Paths::new()
         .route("/", get(sessions::show))
-        .route("/stream", get(stream::stream))
-        .route("/events", get(events::list))
-        .route("/events/stream", get(events::stream))
-        .route("/spans", get(spans::list))
+        .route("/stream", get(stream::stream).events())
+        .route("/events", events)
+        .route("/events/stream", get(events::stream).query(&[Text("client_tools")]).events())
+        .route("/spans", get(spans::list).page())
         .route("/messages", post(sessions::say))
         .route("/interrupt", post(sessions::interrupt))
-        .route("/grants", get(grants::list).post(grants::give))
-        .route("/grants/preview", post(grants::preview))
+        .route("/grants", get(grants::list).page().post(grants::give).body::<grants::Proposed>())
+        .route("/grants/preview", post(grants::preview).body::<grants::Proposed>())
         .route("/grants/{grant}", delete(grants::revoke))
         .route("/calls/{call}", get(calls::show))
-        .route("/calls/{call}/resolve", post(calls::resolve))
+        .route("/calls/{call}/resolve", post(calls::resolve).body::<calls::Said>())
         .route("/calls/{call}/undo", get(calls::undone).post(calls::undo));
-    Router::new()
+    let pending = get(pending::list).query(&[Limit(500), Text("session")]).page();
+    let sessions = get(sessions::list).query(&[Limit(200), Text("after")]).page();
+    Paths::new()
         .route("/me", get(me::me))
         .route("/login", post(me::login))
-        .route("/agents", get(sessions::agents))
-        .route("/pending", get(pending::list))
-        .route("/pending/stream", get(pending::watch))
-        .route("/sessions", get(sessions::list).post(sessions::open))
+        .route("/keys", get(keys::list).page().post(keys::create))
+        .route("/keys/{key}", delete(keys::revoke))
+        .route("/agents", get(sessions::agents).page())
+        .route("/pending", pending)
+        .route("/pending/stream", get(pending::watch).events())
+        .route("/sessions", sessions.post(sessions::open))
         .nest("/sessions/{session}", session)
-        .route("/grants", get(standing::list).post(standing::give))
-        .route("/grants/preview", post(standing::preview))
+        .route(
+            "/grants",
+            get(standing::list).page().post(standing::give).body::<standing::Proposed>(),
+        )
+        .route("/grants/preview", post(standing::preview).body::<standing::Proposed>())
         .route("/grants/{grant}", delete(standing::revoke))
-        .route("/mcp/servers", get(mcp::list).post(mcp::add))
+        .route("/mcp/servers", get(mcp::list).page().post(mcp::add))
         .route("/mcp/servers/{server}", get(mcp::show).delete(mcp::remove))
         .route("/mcp/servers/{server}/accept", post(mcp::accept))
         .route("/mcp/servers/{server}/refresh", post(mcp::refresh))
-        .route("/tools", get(tools::list))
+        .route("/tools", get(tools::list).page())
         .route("/tools/{tool}/call", post(tools::call))
         .route("/tools/{tool}/preview", post(tools::preview))
-        .route("/rules", get(rules::list))
-        .route("/wakes", get(wakes::list))
+        .route("/rules", get(rules::list).query(&[Text("agent")]))
+        .merge(kept())
+        .route("/artifacts/{artifact}", get(artifacts::read).bytes())
+}
+
+/// What is kept beside sessions, and what is told of it.
+fn kept() -> Paths {
+    let wakes = get(wakes::list).query(&[Limit(500), Text("after"), Text("session")]).page();
+    let versions = get(versions::list).query(&[Limit(100), Number("before")]).page();
+    let audit = get(audit::read).query(&[Limit(1000), Text("session"), Number("after")]).page();
+    let deliveries = get(webhooks::deliveries).query(&[Limit(1000), Page]).page();
+    Paths::new()
+        .route("/wakes", wakes)
         .route("/wakes/{session}", post(wakes::queue))
         .route("/wakes/{session}/{wake}", delete(wakes::cancel))
-        .route("/versions/{kind}/{id}", get(versions::list))
-        .route("/audit", get(audit::read))
-        .route("/artifacts/{artifact}", get(artifacts::read))
-        .route("/webhooks", get(webhooks::list).post(webhooks::create))
+        .route("/versions/{kind}/{id}", versions)
+        .route("/audit", audit)
+        .route("/webhooks", get(webhooks::list).page().post(webhooks::create))
         .route("/webhooks/{webhook}", delete(webhooks::delete))
-        .route("/webhooks/{webhook}/deliveries", get(webhooks::deliveries))
+        .route("/webhooks/{webhook}/deliveries", deliveries)
 }

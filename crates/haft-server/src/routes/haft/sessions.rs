@@ -1,10 +1,11 @@
 //! Sessions as people look at them: opened, spoken to, interrupted.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::session::{Event, State as SessionState};
 use haft_core::{Actor, ContentBlock, SessionId};
 use haft_store::{ListedSession, Page, SessionFilter, Which};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::demo;
 use crate::error::Error;
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::objects::Sort;
 use crate::routes::v1;
@@ -112,7 +113,7 @@ pub(super) async fn show(
     })))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Opening {
     agent: Option<String>,
@@ -175,7 +176,7 @@ pub(super) async fn agents(
     Ok(Json(json!({ "data": data })))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Message {
     text: String,
@@ -196,8 +197,9 @@ pub(super) async fn say(
     Ok(Json(json!({ "message": message })))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Interrupt")]
 pub(super) struct Why {
     note: Option<String>,
 }

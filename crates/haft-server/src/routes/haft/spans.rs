@@ -1,7 +1,7 @@
 //! A session's trace in document 000's spans.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_wire::trace::Trace;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::Params;
+use crate::input::{Params, Path};
 use crate::keys::Scope;
 
 /// How many entries are read at once.

@@ -3,30 +3,51 @@
 //! Whoever may end waits may give themselves a permission. One for everybody, for an agent or for
 //! someone else is an administrator's to give.
 
+use std::borrow::Cow;
+
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::permission::StandingGrant;
 use haft_core::session::{Event, Phase};
 use haft_core::tool::Contract;
 use haft_core::{ActorId, ActorKind, Arguments, CallId, GrantId, SessionId, Timestamp};
 use haft_runtime::{GrantError, HeldGrant, Holder, LedgerError};
 use haft_store::{Loaded, Page, SessionFilter};
+use schemars::generate::SchemaGenerator;
+use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::calls::Terms;
 use super::found::{Look, from_the_end};
+use super::grants;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{Error, Kind};
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::objects::Sort;
+use crate::openapi::also;
 
 /// How many of the newest sessions are looked through for calls to try a permission on.
 const SESSIONS_MAX: u32 = 100;
 
 /// How many recorded calls a permission is tried on.
 const TRIED_MAX: usize = 200;
+
+/// The shape of a permission that someone wants to give: as within a session, and for whom.
+pub(super) enum Proposed {}
+
+impl JsonSchema for Proposed {
+    fn schema_name() -> Cow<'static, str> {
+        "StandingGrant".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = grants::Proposed::json_schema(generator);
+        also(&mut schema, &[("holder", json!({}))]);
+        schema
+    }
+}
 
 /// A permission that someone wants to give.
 struct Wanted {

@@ -1,6 +1,6 @@
 //! A session's events as a stream that can be resumed.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use haft_wire::managed::Place;
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::feed::Since;
-use crate::input::Params;
+use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::routes::v1::events::sse;
 use crate::session::Session;

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::SessionId;
 use haft_core::permission::Exposure;
 use haft_core::session::{Config, Driver};
 use haft_core::tool::{Definition, Hook, Schema};
 use haft_runtime::registry::Finding;
 use haft_runtime::{Answer, CallError};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params};
+use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
 
 pub(super) async fn list(
@@ -64,7 +65,7 @@ pub(super) fn shown(definition: &Definition, findings: &[Finding]) -> Value {
     })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Trial {
     #[serde(default)]

@@ -1,14 +1,14 @@
 //! What a named thing was before: every version of it, who wrote it and when.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_store::Page;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::Params;
+use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::objects::Sort;
 

@@ -1,11 +1,12 @@
 //! The times at which sessions go on by themselves.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::session::Priority;
 use haft_core::{Millis, SessionId, WakeId};
 use haft_runtime::WakeWish;
 use haft_store::{Page, SessionFilter};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params};
+use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
 
 /// What is queued, session by session; `limit` and `after` are of sessions looked at.
@@ -49,14 +50,16 @@ fn queued(found: &Found) -> Vec<Value> {
     due.chain(open.wakes.iter().map(shown("queued"))).collect()
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Wake")]
 pub(super) struct Wish {
     after_ms: u64,
     reason: String,
     note: Option<String>,
     dedupe_key: Option<String>,
     #[serde(default)]
+    #[schemars(with = "String")]
     priority: Priority,
 }
 

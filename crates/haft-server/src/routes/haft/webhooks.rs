@@ -1,16 +1,17 @@
 //! Who is told of what happens in a tenant's sessions, and what became of each telling.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_agent::http::{Endpoint, Reach, Scheme as UrlScheme, is_public};
 use haft_store::{NoticeKind, Page, StoredDelivery, Webhook};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params};
+use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
 use crate::webhooks::{Secret, message_id};
 
@@ -20,8 +21,9 @@ const WEBHOOKS_MAX: usize = 20;
 /// The longest URL.
 const URL_LEN_MAX: usize = 2000;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Webhook")]
 pub(super) struct Wanted {
     url: String,
     events: Vec<String>,

@@ -1,28 +1,35 @@
 //! `/v1/agents`: who works, with which model and tools. Every change is a new version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::Timestamp;
 use haft_store::{Expected, Which};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::page;
-use crate::app::{App, Ground};
+use super::{page, skills};
+use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::mcp_toolset::{McpServerParam, checked_servers};
 use crate::objects::{Members, Object, Sort};
-use crate::plan::{ModelParam, ToolParam, checked_metadata, settled_model, settled_tools};
+use crate::openapi::Changes;
+use crate::plan::{
+    ModelParam, ToolParam, checked_metadata, reads_files, settled_model, settled_tools,
+};
 
 const SORT: Sort = Sort::Agent;
+/// How many skills an agent may have.
+const SKILLS_MAX: usize = 20;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Agent")]
 pub(crate) struct Declared {
     name: String,
     model: ModelParam,
@@ -33,22 +40,31 @@ pub(crate) struct Declared {
     #[serde(default)]
     metadata: BTreeMap<String, String>,
     mcp_servers: Option<Vec<McpServerParam>>,
-    skills: Option<Vec<Value>>,
+    skills: Option<Vec<SkillParam>>,
     multiagent: Option<Value>,
     execution_identity: Option<Value>,
 }
 
+/// A skill that an agent is to have, and as it is kept: then always in a version.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SkillParam {
+    #[serde(rename = "type")]
+    kind: String,
+    pub(crate) skill_id: String,
+    /// The latest, when none is named.
+    pub(crate) version: Option<String>,
+}
+
 impl Declared {
     /// Checks it, and returns it as it is kept.
-    fn settled(&self, ground: &Ground) -> Result<Members, Error> {
+    async fn settled(&self, app: &App, caller: &Caller) -> Result<Members, Error> {
         if !(1..=256).contains(&self.name.chars().count()) {
             return Err(Error::invalid("name: expected 1 to 256 characters"));
         }
+        let ground = &app.ground(&caller.tenant);
         let servers = self.mcp_servers.as_deref().unwrap_or_default();
         checked_servers(servers, &ground.mounted)?;
-        if self.skills.as_ref().is_some_and(|skills| !skills.is_empty()) {
-            return Err(Error::unsupported("`skills`"));
-        }
         if self.multiagent.as_ref().is_some_and(|given| !given.is_null()) {
             return Err(Error::unsupported("`multiagent`"));
         }
@@ -58,6 +74,7 @@ impl Declared {
         }
         checked_metadata(&self.metadata)?;
         let tools = self.tools.as_deref().unwrap_or_default();
+        let skills = self.settled_skills(app, caller).await?;
         let kept = json!({
             "name": self.name,
             "model": settled_model(&self.model)?,
@@ -66,7 +83,7 @@ impl Declared {
             "tools": settled_tools(tools, servers, ground)?,
             "metadata": self.metadata,
             "mcp_servers": servers,
-            "skills": [],
+            "skills": skills,
             "multiagent": null,
             "execution_identity": identity,
         });
@@ -74,6 +91,34 @@ impl Declared {
             Value::Object(members) => Ok(members),
             _ => Err(Error::internal("an agent is an object")),
         }
+    }
+
+    /// An agent keeps the versions that its skills had when it was declared.
+    async fn settled_skills(&self, app: &App, caller: &Caller) -> Result<Vec<SkillParam>, Error> {
+        let given = self.skills.as_deref().unwrap_or_default();
+        if given.len() > SKILLS_MAX {
+            return Err(Error::invalid(format!("skills: expected at most {SKILLS_MAX}")));
+        }
+        if !given.is_empty() && !reads_files(self.tools.as_deref().unwrap_or_default()) {
+            return Err(Error::invalid(
+                "skills: an agent reads a skill with `read` or `bash` of `agent_toolset_20260401`; \
+                 add the toolset to `tools`",
+            ));
+        }
+        let (mut settled, mut names) = (Vec::with_capacity(given.len()), BTreeSet::new());
+        for SkillParam { kind, skill_id, version } in given {
+            if kind != "custom" {
+                return Err(Error::unsupported(&format!("a skill of type {kind:?}")));
+            }
+            let found = skills::version(app, caller, skill_id, version.as_deref()).await?;
+            let name = found.text("name").unwrap_or_default().to_owned();
+            if !names.insert(name.clone()) {
+                return Err(Error::invalid(format!("skills: two skills are called `{name}`")));
+            }
+            let (kind, skill_id) = (kind.clone(), skill_id.clone());
+            settled.push(SkillParam { kind, skill_id, version: Some(found.id) });
+        }
+        Ok(settled)
     }
 }
 
@@ -108,7 +153,7 @@ pub(crate) async fn create(
     caller.require(Scope::Write)?;
     params.finish()?;
     let id = app.fresh_id(SORT.prefix())?;
-    let members = declared.settled(&app.ground(&caller.tenant))?;
+    let members = declared.settled(&app, &caller).await?;
     let agent = put_first(&app, &caller, id, members).await?;
     Ok(Json(shown(&agent)))
 }
@@ -152,7 +197,7 @@ pub(crate) async fn update(
     caller: Caller,
     Path(id): Path<String>,
     params: Params,
-    Body(mut changes): Body<Map<String, Value>>,
+    Body(Changes { members: mut changes, .. }): Body<Changes<Declared>>,
 ) -> Result<Json<Map<String, Value>>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
@@ -166,7 +211,7 @@ pub(crate) async fn update(
         return Err(Error::conflict(message));
     }
     let declared: Declared = read(changed(&agent, changes))?;
-    let members = declared.settled(&app.ground(&caller.tenant))?;
+    let members = declared.settled(&app, &caller).await?;
     let created_at = agent.text("created_at").unwrap_or_default();
     let members = stamped(members, version + 1, created_at, Value::Null);
     let (at, by) = (app.now(), &caller.actor);

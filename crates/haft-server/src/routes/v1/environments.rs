@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use haft_core::session::Network;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -13,8 +14,9 @@ use crate::plan::checked_metadata;
 
 const MANAGERS: [&str; 6] = ["apt", "cargo", "gem", "go", "npm", "pip"];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Environment")]
 pub(super) struct Declared {
     name: String,
     config: Option<Cloud>,
@@ -24,7 +26,7 @@ pub(super) struct Declared {
     scope: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Cloud {
     #[serde(rename = "type")]
@@ -33,7 +35,7 @@ struct Cloud {
     packages: Option<Map<String, Value>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Networking {
     #[serde(rename = "type")]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use futures_util::StreamExt as _;
@@ -14,7 +14,8 @@ use haft_core::{
     SessionId,
 };
 use haft_runtime::{Response, fresh_bits};
-use haft_wire::managed::{Confirmation, Place, SentEvent, WireEvent, blocks};
+use haft_wire::managed::{Confirmation, Place, SentEvent, blocks};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,12 +24,14 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::feed::{self, Previews, Since, Told};
-use crate::input::{Body, Params};
+use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
+use crate::pages::Wanted;
 use crate::session::Session;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SentEvents")]
 pub(crate) struct Sent {
     events: Vec<Value>,
 }
@@ -128,11 +131,10 @@ pub(super) async fn apply(
         }
         SentEvent::Interrupt => {
             app.haft().interrupt(session, by, None).await?;
-            let told = feed::read(app, session, |events, _| {
-                let told = events.iter().rfind(|event| event.kind == "user.interrupt");
-                told.map(|event| Value::Object(event.body.clone()))
-            });
-            told.await?.ok_or_else(|| Error::internal("an interrupt left no event"))
+            let pages = feed::pages(app, session).await?;
+            let told = pages.latest("user.interrupt");
+            let told = told.map(|event| Value::Object(event.body.clone()));
+            told.ok_or_else(|| Error::internal("an interrupt left no event"))
         }
         SentEvent::ToolConfirmation { call, confirmation } => {
             let (response, mut members) = match confirmation {
@@ -229,38 +231,11 @@ pub(crate) async fn list(
     Ok(Json(listed(&app, session.id, &Wanted { limit, after, types, is_descending }).await?))
 }
 
-/// Which events are wanted, and in which order.
-pub(super) struct Wanted {
-    pub(super) limit: usize,
-    pub(super) after: Option<Place>,
-    pub(super) types: Vec<String>,
-    pub(super) is_descending: bool,
-}
-
-impl Wanted {
-    fn has(&self, event: &WireEvent) -> bool {
-        let is_after = match (self.after, self.is_descending) {
-            (None, _) => true,
-            (Some(after), false) => event.place > after,
-            (Some(after), true) => event.place < after,
-        };
-        is_after && (self.types.is_empty() || self.types.iter().any(|kind| kind == event.kind))
-    }
-}
-
 /// A page of a session's events.
 pub(super) async fn listed(app: &App, session: SessionId, wanted: &Wanted) -> Result<Value, Error> {
-    feed::read(app, session, |events, _| {
-        let mut shown: Vec<&WireEvent> = match wanted.is_descending {
-            true => events.iter().rev().filter(|event| wanted.has(event)).collect(),
-            false => events.iter().filter(|event| wanted.has(event)).collect(),
-        };
-        let more = shown.len() > wanted.limit;
-        shown.truncate(wanted.limit);
-        let next = shown.last().filter(|_| more).map(|event| event.place.to_string());
-        page(shown.into_iter().map(|event| event.body.clone().into()).collect(), next)
-    })
-    .await
+    let (shown, next) = feed::pages(app, session).await?.page(wanted).await?;
+    let data = shown.into_iter().map(|event| event.body.into()).collect();
+    Ok(page(data, next.map(|next| next.to_string())))
 }
 
 /// What happens from here on; what happened before is listed.

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::body::Body as Bytes;
-use axum::extract::multipart::MultipartError;
-use axum::extract::{Multipart, Path, State};
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{Multipart, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
@@ -16,7 +16,7 @@ use super::page;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{Error, Kind};
-use crate::input::Params;
+use crate::input::{Form, Params, Path};
 use crate::keys::Scope;
 use crate::objects::{Members, Object, Sort};
 
@@ -45,7 +45,7 @@ impl Upload {
                     let name = named(field.file_name().unwrap_or_default());
                     let media_type = field.content_type().unwrap_or("application/octet-stream");
                     let media_type = media_type.to_owned();
-                    let body = field.bytes().await.map_err(|error| unreadable(&error))?.to_vec();
+                    let body = whole(field).await?;
                     found = Some(Self { name, media_type, body });
                 }
                 Some("file") => return Err(Error::invalid("expected one `file`, found several")),
@@ -53,10 +53,19 @@ impl Upload {
                 None => return Err(Error::invalid("expected fields that have names")),
             }
         }
-        let found = found.ok_or_else(|| Error::invalid("expected a field `file`"))?;
-        match found.body.len() <= FILE_BYTES_MAX {
-            true => Ok(found),
-            false => Err(too_large()),
+        found.ok_or_else(|| Error::invalid("expected a field `file`"))
+    }
+}
+
+/// Reads a field to its end, unless it is too large.
+pub(super) async fn whole(mut field: Field<'_>) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    loop {
+        let piece = field.chunk().await.map_err(|error| unreadable(&error))?;
+        let Some(piece) = piece else { return Ok(body) };
+        body.extend_from_slice(&piece);
+        if body.len() > FILE_BYTES_MAX {
+            return Err(too_large());
         }
     }
 }
@@ -65,7 +74,7 @@ fn too_large() -> Error {
     Error::new(Kind::TooLarge, format!("a file has at most {FILE_BYTES_MAX} bytes"))
 }
 
-fn unreadable(error: &MultipartError) -> Error {
+pub(super) fn unreadable(error: &MultipartError) -> Error {
     match error.status() {
         StatusCode::PAYLOAD_TOO_LARGE => too_large(),
         _ => Error::invalid(format!("the form cannot be read: {}", error.body_text())),
@@ -96,7 +105,7 @@ pub(crate) async fn upload(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-    form: Multipart,
+    Form(form): Form,
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;

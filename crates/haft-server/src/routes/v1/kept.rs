@@ -1,24 +1,25 @@
 //! Named things that are made, read, changed, archived and taken away all alike: environments,
 //! memory stores, vaults.
 
-use axum::extract::{Path, State};
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::Json;
+use axum::extract::State;
 use haft_store::Expected;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::agents::{archived, merged, require_current};
-use super::{page, with_archived};
+use super::{LISTED, page, with_archived};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::objects::{Members, Object, Sort};
+use crate::openapi::{Changes, Paths, get, post};
 
 /// What a client declares about a thing of one sort.
-pub(super) trait Kept: DeserializeOwned + Send + 'static {
+pub(super) trait Kept: DeserializeOwned + JsonSchema + Send + 'static {
     const SORT: Sort;
     /// What the API calls the type of such a thing.
     const KIND: &'static str;
@@ -39,9 +40,9 @@ pub(super) enum Null {
 
 /// The paths of one sort of things: of their list, and of one of them, whose id has the same name
 /// in every path below it.
-pub(super) fn routes<K: Kept>(list_path: &str, path: &str) -> Router<App> {
-    Router::new()
-        .route(list_path, get(list::<K>).post(create::<K>))
+pub(super) fn paths<K: Kept>(list_path: &str, path: &str) -> Paths {
+    Paths::new()
+        .route(list_path, get(list::<K>).query(LISTED).page().post(create::<K>))
         .route(path, get(retrieve::<K>).post(update::<K>).delete(delete::<K>))
         .route(&format!("{path}/archive"), post(archive::<K>))
 }
@@ -87,7 +88,7 @@ async fn update<K: Kept>(
     caller: Caller,
     Path(id): Path<String>,
     params: Params,
-    Body(changes): Body<Map<String, Value>>,
+    Body(changes): Body<Changes<K>>,
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
@@ -96,7 +97,7 @@ async fn update<K: Kept>(
     let mut declared = kept.members.clone();
     let stamps = ["created_at", "archived_at"];
     let stamps = stamps.map(|name| (name.to_owned(), declared.remove(name).unwrap_or_default()));
-    for (name, value) in changes {
+    for (name, value) in changes.members {
         let value = match (name.as_str(), value) {
             ("metadata", given) => merged(declared.remove("metadata"), given),
             (_, Value::Null) if K::NULL == Null::Leaves => continue,

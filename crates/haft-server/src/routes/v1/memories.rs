@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use haft_store::Which;
+use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,30 +13,29 @@ use super::page;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params};
+use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
-use crate::memory::{Memories, Memory, Operation, View, require_content};
+use crate::memory::{Memories, Memory, View, require_content};
 use crate::objects::{Object, Sort};
 
-/// How many memories a store may have.
-const MEMORIES_MAX: usize = 2_000;
-
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Memory")]
 pub(crate) struct Declared {
     path: String,
     content: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "MemoryChanges")]
 pub(crate) struct Changes {
     path: Option<String>,
     content: Option<String>,
     precondition: Option<Precondition>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum Precondition {
     ContentSha256 { content_sha256: String },
@@ -84,9 +83,7 @@ pub(crate) async fn create(
     params.finish()?;
     require_current(&store_of(&app, &caller, &store).await?)?;
     let memories = memories(&app, &caller, &store);
-    if memories.ids().await?.len() >= MEMORIES_MAX {
-        return Err(Error::invalid(format!("a store has at most {MEMORIES_MAX} memories")));
-    }
+    memories.require_room().await?;
     let (id, content) = (app.fresh_id("mem")?, declared.content.unwrap_or_default());
     let by = (&caller.actor, app.now());
     let memory = memories.create(&id, &declared.path, content, by).await?;
@@ -164,11 +161,7 @@ pub(crate) async fn list(
     store_of(&app, &caller, &store).await?;
     let memories = memories(&app, &caller, &store);
     let mut items: BTreeMap<String, Option<Memory>> = BTreeMap::new();
-    for id in memories.ids().await? {
-        let found = memories.version(&id, Which::Latest).await?;
-        let Some(memory) = found.filter(|memory| memory.operation() != Operation::Deleted) else {
-            continue;
-        };
+    for memory in memories.all().await? {
         let Some(rest) = memory.path().strip_prefix(&prefix) else { continue };
         match rolled_up(rest, depth) {
             Some(directory) => items.insert(format!("{prefix}{directory}"), None),

@@ -1,7 +1,7 @@
 //! `/v1/memory_stores/{id}/memory_versions`: who changed what, also of memories that are gone.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_store::Which;
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::page;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Params, read};
+use crate::input::{Params, Path, read};
 use crate::keys::Scope;
 use crate::memory::{Operation, View, version_of};
 

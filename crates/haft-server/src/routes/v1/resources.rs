@@ -1,24 +1,27 @@
 //! `/v1/sessions/{id}/resources`: what a session finds in its workspace.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::SessionId;
 use haft_store::Expected;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::agents::require_current;
 use super::page;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
+use crate::memory_tools::{Access, AttachedStore};
 use crate::objects::Sort;
 use crate::session::Session;
 use crate::uploads::{self, MOUNTED_AT};
 
 /// How many files a session may have.
 const RESOURCES_MAX: usize = 100;
+const INSTRUCTIONS_CHARS_MAX: usize = 4096;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +30,16 @@ struct FileParam {
     _kind: String,
     file_id: String,
     mount_path: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoreParam {
+    #[serde(rename = "type")]
+    _kind: String,
+    memory_store_id: String,
+    access: Option<Access>,
+    instructions: Option<String>,
 }
 
 /// Checks what is to be attached beside what is, and returns it as it is kept.
@@ -39,28 +52,58 @@ pub(super) async fn attached(
     let mut attached: Vec<Value> = Vec::new();
     for given in given {
         let kind = given.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if kind != "file" {
-            return Err(Error::unsupported(&format!("a resource of type {kind:?}")));
-        }
-        let FileParam { file_id, mount_path, .. } = read(given)?;
-        let file = app.objects().get(&caller.tenant, Sort::File, &file_id).await?;
-        let mount_path = mount_path.unwrap_or_else(|| format!("{MOUNTED_AT}/{file_id}"));
-        uploads::checked_path(&mount_path)?;
-        let has_it = |other: &Value| other["mount_path"].as_str() == Some(&mount_path);
-        if attached.iter().chain(already).any(has_it) {
-            return Err(Error::invalid(format!("two resources are mounted at `{mount_path}`")));
+        let mut resource = match kind.as_str() {
+            "file" => file(app, caller, read(given)?).await?,
+            "memory_store" => memory_store(app, caller, read(given)?).await?,
+            _ => return Err(Error::unsupported(&format!("a resource of type {kind:?}"))),
+        };
+        for (member, what) in [("mount_path", "mounted at"), ("name", "called")] {
+            let Some(taken) = resource[member].as_str() else { continue };
+            let has_it = |other: &Value| other[member].as_str() == Some(taken);
+            if attached.iter().chain(already).any(has_it) {
+                return Err(Error::invalid(format!("two resources are {what} `{taken}`")));
+            }
         }
         let at = app.now().to_string();
-        attached.push(json!({
-            "id": app.fresh_id("sesrsc")?, "type": "file", "file_id": file_id,
-            "mount_path": mount_path, "created_at": at, "updated_at": at,
-            "artifact": file.text("artifact"),
-        }));
+        resource["id"] = app.fresh_id("sesrsc")?.into();
+        resource["type"] = kind.into();
+        resource["created_at"] = at.as_str().into();
+        resource["updated_at"] = at.into();
+        attached.push(resource);
     }
     match attached.len() + already.len() <= RESOURCES_MAX {
         true => Ok(attached),
         false => Err(Error::invalid(format!("a session has at most {RESOURCES_MAX} resources"))),
     }
+}
+
+async fn file(app: &App, caller: &Caller, given: FileParam) -> Result<Value, Error> {
+    let FileParam { file_id, mount_path, .. } = given;
+    let file = app.objects().get(&caller.tenant, Sort::File, &file_id).await?;
+    let mount_path = mount_path.unwrap_or_else(|| format!("{MOUNTED_AT}/{file_id}"));
+    uploads::checked_path(&mount_path)?;
+    let artifact = file.text("artifact");
+    Ok(json!({ "file_id": file_id, "mount_path": mount_path, "artifact": artifact }))
+}
+
+/// A store is named and described as it was when it was attached.
+async fn memory_store(app: &App, caller: &Caller, given: StoreParam) -> Result<Value, Error> {
+    let StoreParam { memory_store_id, access, instructions, .. } = given;
+    let store = app.objects().get(&caller.tenant, Sort::MemoryStore, &memory_store_id).await?;
+    require_current(&store)?;
+    let n_chars = instructions.as_ref().map_or(0, |text| text.chars().count());
+    if n_chars > INSTRUCTIONS_CHARS_MAX {
+        let message = format!("instructions: expected at most {INSTRUCTIONS_CHARS_MAX} characters");
+        return Err(Error::invalid(message));
+    }
+    let text = |name: &str| store.text(name).unwrap_or_default().to_owned();
+    Ok(json!(AttachedStore {
+        name: text("name"),
+        description: text("description"),
+        memory_store_id,
+        instructions,
+        access: access.unwrap_or(Access::ReadWrite),
+    }))
 }
 
 /// Writes a resource as the API shows it.
@@ -113,6 +156,10 @@ pub(crate) async fn add(
     params.finish()?;
     let session = Session::owned(&app, &caller, &id).await?;
     session.require_current()?;
+    if given.get("type").and_then(Value::as_str) == Some("memory_store") {
+        // What a session can do is settled when it opens.
+        return Err(Error::unsupported("attaching a memory store to a session that is open"));
+    }
     let mut resources = session.attached();
     let added = attached(&app, &caller, vec![given], &resources).await?;
     let first = added.first().map(shown).unwrap_or_default();

@@ -4,29 +4,32 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_core::SessionId;
 use haft_core::session::{Environment, State as SessionState};
 use haft_store::{Expected, Page, SessionFilter, Which};
 use haft_wire::managed::SentEvent;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::agents::{archived, merged, require_current};
-use super::{environments, events, page, resources};
+use super::agents::{SkillParam, archived, merged, require_current};
+use super::{environments, events, page, resources, skills};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
+use crate::memory_tools;
 use crate::objects::Sort;
 use crate::plan::{Cast, checked_metadata, config};
 use crate::session::{Session, beside};
 
 const SORT: Sort = Sort::Session;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Session")]
 pub(crate) struct Declared {
     agent: AgentParam,
     environment_id: String,
@@ -42,15 +45,16 @@ pub(crate) struct Declared {
     budget: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum AgentParam {
     Id(String),
     Pinned(Pinned),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PinnedAgent")]
 struct Pinned {
     id: String,
     #[serde(rename = "type")]
@@ -100,12 +104,13 @@ pub(crate) async fn create(
     if initial.iter().any(|event| !matches!(event, SentEvent::Message { .. })) {
         return Err(Error::invalid("initial_events: expected `user.message` events only"));
     }
-    let cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
+    let mut cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
     let attached = resources::attached(&app, &caller, declared.resources.clone(), &[]).await?;
+    cast.stores = memory_tools::attached(&attached);
+    let mut members = beside(declared.title.as_deref(), &json!(declared.metadata), &cast);
+    members.insert("resources".to_owned(), attached.into());
     let config = config(cast, &app.ground(&caller.tenant))?;
     let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
-    let mut members = beside(declared.title.as_deref(), &json!(declared.metadata));
-    members.insert("resources".to_owned(), attached.into());
     let place = SORT.place(&caller.tenant, &session.to_string())?;
     let (by, at) = (&caller.actor, app.now());
     app.objects().put(place, Expected::Absent, &members, by, at).await?;
@@ -138,7 +143,18 @@ pub(crate) async fn cast(
     let member = |name: &str| agent.members.get(name).cloned().unwrap_or_default();
     let model = member("model");
     let model = model.get("id").and_then(Value::as_str).unwrap_or_default();
+    let mut found = Vec::new();
+    let skills: Vec<SkillParam> = read(member("skills"))?;
+    for SkillParam { skill_id, version, .. } in skills {
+        let version = skills::version(app, caller, &skill_id, version.as_deref()).await?;
+        found.push(read(json!({
+            "name": version.text("name"), "description": version.text("description"),
+            "files": version.members.get("files"),
+        }))?);
+    }
     Ok(Cast {
+        skills: found,
+        stores: Vec::new(),
         id: agent.id.clone(),
         version: member("version").as_u64().unwrap_or(agent.number),
         model: model.to_owned(),

@@ -1,7 +1,7 @@
 //! `/v1/sessions/{id}/threads`: the session itself, and the sub-agents that work for it.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
 use haft_core::SessionId;
 use haft_core::session::{Agent, Event};
@@ -9,15 +9,16 @@ use haft_store::Which;
 use haft_wire::managed::{Place, thread_id};
 use serde_json::{Value, json};
 
-use super::events::{Wanted, listed, previewed, previews};
+use super::events::{listed, previewed, previews};
 use super::page;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::feed::{self, Since};
-use crate::input::Params;
+use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::objects::Sort;
+use crate::pages::Wanted;
 use crate::session::{Session, agent_of_session, status_of};
 
 /// A thread of a session that the caller may see.
@@ -33,14 +34,12 @@ async fn threads(app: &App, session: SessionId) -> Result<Vec<Thread>, Error> {
     let mut next = 0;
     while let Some(Thread { session: parent, .. }) = threads.get(next) {
         let parent = *parent;
-        let children = feed::read(app, parent, |events, _| {
-            let created = events.iter().filter(|event| event.kind == "session.thread_created");
-            let ids = created.filter_map(|event| event.body.get("session_thread_id")?.as_str());
-            ids.filter_map(session_of_thread).collect::<Vec<SessionId>>()
-        });
-        for session in children.await? {
-            threads.push(Thread { session, parent: Some(parent) });
-        }
+        let children: Vec<SessionId> = {
+            let pages = feed::pages(app, parent).await?;
+            pages.threads().iter().filter_map(|id| session_of_thread(id)).collect()
+        };
+        let children = children.into_iter();
+        threads.extend(children.map(|session| Thread { session, parent: Some(parent) }));
         next += 1;
     }
     Ok(threads)
@@ -70,7 +69,7 @@ async fn shown(
     let Some(first) = first.first() else { return Ok(None) };
     let Event::SessionOpened { config, .. } = first.event()? else { return Ok(None) };
     let last = app.store().entries(thread.session, loaded.head.seq.saturating_sub(1), 1).await?;
-    let usage = feed::read(app, thread.session, |_, spent| spent.shown()).await?;
+    let usage = feed::pages(app, thread.session).await?.spent().shown();
     Ok(Some(json!({
         "id": thread_id(thread.session),
         "type": "session_thread",

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use haft_store::{Expected, Place, Which};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -14,13 +15,14 @@ use super::{page, with_archived};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use crate::input::{Body, Params, read};
+use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::objects::{Members, Object, Sort};
 use crate::plan::checked_metadata;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Credential")]
 pub(crate) struct Declared {
     auth: Value,
     display_name: Option<String>,
@@ -29,7 +31,7 @@ pub(crate) struct Declared {
 }
 
 /// What a client says about a secret, and the secret.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum Auth {
     StaticBearer {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -10,8 +11,9 @@ use crate::error::Error;
 use crate::objects::{Members, Sort};
 use crate::plan::checked_metadata;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Vault")]
 pub(super) struct Declared {
     display_name: String,
     #[serde(default)]
