@@ -214,7 +214,7 @@ impl Keys {
                 }
             }
             if names.len() < PAGE as usize {
-                listed.sort_by(|one, other| one.created_at.cmp(&other.created_at));
+                listed.sort_by_key(|one| one.created_at);
                 return Ok(listed);
             }
             after = names.into_iter().next_back().map(|(name, _)| name);

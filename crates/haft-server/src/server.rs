@@ -166,7 +166,7 @@ impl Server {
     }
 
     /// Answers until `stop` is over, then lets what is being answered end.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let router = self.router();
         if let Some(grace) = self.client_grace {
             drop(tokio::spawn(presence::watch(self.app.clone(), grace)));

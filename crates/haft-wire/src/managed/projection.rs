@@ -243,7 +243,8 @@ impl Projection {
             | Event::ProviderResultIgnored { .. }
             | Event::GoalSet { .. }
             | Event::GrantAdded { .. }
-            | Event::GrantRevoked { .. } => {}
+            | Event::GrantRevoked { .. }
+            | Event::CallEndorsed { .. } => {}
         }
     }
 
