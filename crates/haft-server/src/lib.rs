@@ -39,6 +39,6 @@ mod webhooks;
 pub use keys::{FreshKey, KeyError, Keys, Scope};
 pub use models::{ModelSettings, Models};
 pub use secrets::vault_secrets;
-pub use server::{Config, McpCommands, Server, StartError};
+pub use server::{Config, Server, StartError};
 pub use uploads::{MOUNTED_AT as UPLOADS_MOUNTED_AT, place as place_uploads};
 pub use webhooks::WebhookSettings;
