@@ -36,6 +36,10 @@ struct Mcp {
 }
 
 impl ConfigFile {
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

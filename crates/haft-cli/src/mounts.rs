@@ -13,17 +13,14 @@ use crate::config::ConfigFile;
 /// How often the configuration is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Mounts what is configured and what was added, for a node that is about to start.
-pub(crate) async fn restored(
-    config: &ConfigFile,
+/// The mounts of a node that is about to start.
+pub(crate) fn made(
     registry: Registry,
     store: Store,
     (questions, key, tenant): (&Questions, SealingKey, Tenant),
-) -> anyhow::Result<Mounts> {
+) -> Mounts {
     let secrets = vault_secrets(store.clone(), tenant.clone(), key);
-    let mounts = Mounts::new(registry, store, questions.clone(), secrets, tenant);
-    mounts.restore(config.servers()?).await?;
-    Ok(mounts)
+    Mounts::new(registry, store, questions.clone(), secrets, tenant)
 }
 
 /// Keeps to the configuration as it changes: `haft mcp add` writes it while a server runs.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
-use haft_mcp::{Mounted, Mounts};
+use haft_mcp::{AddedCommands, Mounted, Mounts};
 use haft_runtime::{Clock, Haft, fresh_bits};
 use haft_store::{Store, Tenant};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::presence::Presence;
-use crate::server::{Config, McpCommands};
+use crate::server::Config;
 use crate::webhooks::WebhookSettings;
 
 /// The state of the server; a clone shares it.
@@ -29,7 +29,7 @@ struct Inner {
     objects: Objects,
     feeds: Feeds,
     mounts: Option<Mounts>,
-    mcp_commands: McpCommands,
+    mcp_commands: AddedCommands,
     suspend_ttl: Millis,
     uploads: Option<PathBuf>,
     hosts: Hosts,
@@ -130,7 +130,7 @@ impl App {
 
     /// Whether commands of this host may be mounted over HTTP.
     pub(crate) fn mounts_commands(&self) -> bool {
-        self.0.mcp_commands == McpCommands::Allowed
+        self.0.mcp_commands == AddedCommands::Allowed
     }
 
     /// What a tenant's agents are made of beside what they declare.

@@ -44,7 +44,7 @@ pub use keys::{FreshKey, KeyError, Keys, ListedKey, Scope};
 pub use memory_tools::install;
 pub use models::{ModelSettings, Models};
 pub use secrets::vault_secrets;
-pub use server::{Config, McpCommands, Server, StartError};
+pub use server::{Config, Server, StartError};
 pub use skills::{MOUNTED_AT as SKILLS_MOUNTED_AT, Placed, place as place_skills};
 pub use uploads::{MOUNTED_AT as UPLOADS_MOUNTED_AT, place as place_uploads};
 pub use webhooks::WebhookSettings;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use axum::Router;
 use haft_core::Millis;
-use haft_mcp::{McpServer, Mounts};
+use haft_mcp::{AddedCommands, McpServer, Mounts};
 use haft_runtime::{Clock, Haft};
 use tokio::net::TcpListener;
 
@@ -36,7 +36,7 @@ pub struct Config {
     /// The servers whose tools the node has, for whoever administers them.
     pub mounts: Option<Mounts>,
     /// Whether a server may be mounted over HTTP that is a command on this host.
-    pub mcp_commands: McpCommands,
+    pub mcp_commands: AddedCommands,
     /// How long a call for a client waits for one to be there, on whatever node; `None` for as long
     /// as it waits for anything.
     pub client_grace: Option<Millis>,
@@ -56,23 +56,12 @@ impl Default for Config {
             hosts: Vec::new(),
             mcp: None,
             mounts: None,
-            mcp_commands: McpCommands::default(),
+            mcp_commands: AddedCommands::default(),
             client_grace: Some(Millis::from_secs(5)),
             origins: Vec::new(),
             webhooks: WebhookSettings::default(),
         }
     }
-}
-
-/// Whether commands of this host may be added over HTTP: they run with this process's rights,
-/// outside of any sandbox.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum McpCommands {
-    /// Only where the server is configured.
-    #[default]
-    Configured,
-    /// By every admin.
-    Allowed,
 }
 
 /// Why a server cannot start.

@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use haft_core::session::{Config, Driver, Limits};
 use haft_core::{Actor, ActorId};
-use haft_mcp::{Consent, McpServer, Mounts, Principal, Questions, ServerSettings, SessionUse};
+use haft_mcp::{
+    AddedCommands, Consent, McpServer, Mounts, Principal, Questions, ServerSettings, SessionUse,
+};
 use haft_runtime::Haft;
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::{Access, Mounts as Roots, Root};
@@ -48,8 +50,10 @@ enum Command {
 struct ServeArgs {
     #[command(flatten)]
     place: Place,
-    #[command(flatten)]
-    config: ConfigFile,
+    /// The configuration, for the servers that it mounts. None is read unless it is named: a
+    /// client starts this in whatever directory it works in, and what is mounted runs here.
+    #[arg(long, value_name = "FILE", env = "HAFT_CONFIG")]
+    config: Option<PathBuf>,
     /// The directory that the tools work in; they see it as `/workspace`.
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
@@ -109,7 +113,9 @@ async fn start(
     let builder = haft_mcp::install(Haft::builder().sealing_key(key.clone()), questions);
     let builder = haft_tools::install(builder, hands).registered()?;
     let with = (questions, key, tenant);
-    let mounts = mounts::restored(&args.config, builder.registry(), store.clone(), with).await?;
+    let mounts = mounts::made(builder.registry(), store.clone(), with);
+    let configured = args.config.clone().map(|path| ConfigFile::at(path).servers()).transpose()?;
+    mounts.restore(configured.unwrap_or_default(), AddedCommands::Refused).await?;
     Ok((builder.start(store)?, mounts))
 }
 

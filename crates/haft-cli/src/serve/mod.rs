@@ -15,11 +15,11 @@ use haft_agent::http::Reach;
 use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
 use haft_core::session::{Config as SessionConfig, Driver, Limits};
-use haft_mcp::{McpServer, Mounts, Questions, ServerSettings, SessionUse};
+use haft_mcp::{AddedCommands, McpServer, Mounts, Questions, ServerSettings, SessionUse};
 use haft_runtime::{Clock, Haft, SealingKey};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
-use haft_server::{Config, McpCommands, ModelSettings, Models, Server, WebhookSettings};
+use haft_server::{Config, ModelSettings, Models, Server, WebhookSettings};
 use haft_store::Tenant;
 use haft_tools::{Hands, HandsSettings};
 use tokio::net::TcpListener;
@@ -146,10 +146,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         hosts: args.hosts.clone(),
         mcp: Some(mcp),
         mounts: Some(mounts),
-        mcp_commands: match args.allow_mcp_commands {
-            true => McpCommands::Allowed,
-            false => McpCommands::Configured,
-        },
+        mcp_commands: added_commands(args),
         origins: args.origins.clone(),
         webhooks: WebhookSettings {
             reach: if args.webhook_allow_private { Reach::Anywhere } else { Reach::Public },
@@ -202,6 +199,13 @@ fn mcp_settings(args: &Args) -> ServerSettings {
     }
 }
 
+fn added_commands(args: &Args) -> AddedCommands {
+    match args.allow_mcp_commands {
+        true => AddedCommands::Allowed,
+        false => AddedCommands::Refused,
+    }
+}
+
 async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Mounts)> {
     let data = &args.place.data;
     fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
@@ -220,7 +224,8 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Moun
         builder = builder.clock(Clock::Ahead(ahead));
     }
     let with = (questions, key, Tenant::new("default")?);
-    let mounts = mounts::restored(&args.config, builder.registry(), store.clone(), with).await?;
+    let mounts = mounts::made(builder.registry(), store.clone(), with);
+    mounts.restore(args.config.servers()?, added_commands(args)).await?;
     Ok((builder.start(store)?, mounts))
 }
 

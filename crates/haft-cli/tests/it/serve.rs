@@ -49,9 +49,8 @@ fn s4_29_a_client_of_another_node_is_there_until_it_leaves() {
     let b = Serving::start_with(second, Some(&a.key), &["--database-url", &url]);
     let (attended, alone) = (a.session(), a.session());
     let client = b.attend(&attended, "get_browser_language");
-    a.say(&attended);
-    a.until_idle(&attended, "requires_action");
-    a.say(&alone);
+    a.call_browser(&attended);
+    a.call_browser(&alone);
     let gone = |session: &str| {
         let listed = a.get(&format!("/haft/v1/sessions/{session}/events"));
         listed.to_string().contains("client_gone")

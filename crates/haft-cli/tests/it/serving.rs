@@ -128,14 +128,33 @@ impl Serving {
             if waiting["type"] == "agent.tool_use" {
                 return events;
             }
-            let content = json!([{ "type": "text", "text": "not now" }]);
-            let declined = json!({
-                "type": "user.custom_tool_result", "custom_tool_use_id": waits,
-                "content": content, "is_error": true,
-            });
             // A call for a browser that nobody has open ends by itself meanwhile.
-            let (status, body) = self.send(session, &declined);
+            let (status, body) = self.decline(session, waits);
             assert!(status == 200 || status == 400, "{body}");
+        }
+    }
+
+    fn decline(&self, session: &str, question: &Value) -> (u16, Value) {
+        let content = json!([{ "type": "text", "text": "not now" }]);
+        let declined = json!({
+            "type": "user.custom_tool_result", "custom_tool_use_id": question,
+            "content": content, "is_error": true,
+        });
+        self.send(session, &declined)
+    }
+
+    /// Takes the tour as far as its call for a browser.
+    pub(crate) fn call_browser(&self, session: &str) {
+        self.say(session);
+        let asked = self.until_idle(session, "requires_action");
+        let (status, body) =
+            self.decline(session, &asked.last().unwrap()["stop_reason"]["event_ids"][0]);
+        assert_eq!(status, 200, "{body}");
+        let called = |event: &Value| event["name"] == "get_browser_language";
+        let started = Instant::now();
+        while !self.events(session).iter().any(called) {
+            assert!(started.elapsed() < Duration::from_secs(60), "no browser was called");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

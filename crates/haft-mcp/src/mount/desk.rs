@@ -87,9 +87,7 @@ impl Desk {
         lock(&self.calls).push(Arc::clone(&call));
         UnderWay { desk: Arc::clone(self), call }
     }
-}
 
-impl Desk {
     /// Returns the call that a request of the server belongs to. The protocol does not say, and
     /// what is asked of one session's people is not shown to another's.
     fn asking(&self) -> Option<Arc<Call>> {
@@ -179,6 +177,10 @@ impl ClientHandler for Handler {
         &self,
         _: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
+        let call = self.0.asking().map(|call| call.context.call());
+        if !call.is_some_and(|call| self.0.questions.can_ask(call, Kind::Roots)) {
+            return Ok(ListRootsResult::default());
+        }
         let answer = self.0.ask(Kind::Roots, &json!({})).await;
         Ok(answer.ok().and_then(|it| serde_json::from_value(it).ok()).unwrap_or_default())
     }

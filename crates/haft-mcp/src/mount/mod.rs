@@ -8,6 +8,7 @@
 
 mod declared;
 mod desk;
+mod error;
 mod kept;
 mod link;
 mod pins;
@@ -33,6 +34,7 @@ use sessions::Sessions;
 use tool::MountedTool;
 
 pub use declared::{Declared, DeclaredError};
+pub use error::MountError;
 pub use link::{Health, Peer};
 pub use pins::Change;
 pub use setting::{SecretFuture, Secrets, Setting, SettingError, VaultEntry};
@@ -68,53 +70,6 @@ impl MountConfig {
     }
 }
 
-/// Why a server is not mounted, or its tools are not as asked.
-#[derive(Debug, thiserror::Error)]
-pub enum MountError {
-    /// It could not be reached.
-    #[error("`{name}` cannot be reached: {message}")]
-    Unreachable {
-        /// The mount.
-        name: ToolName,
-        /// Why.
-        message: String,
-    },
-    /// Another one has the name.
-    #[error("`{name}` is mounted already")]
-    Taken {
-        /// The mount.
-        name: ToolName,
-    },
-    /// There is no such mount.
-    #[error("`{name}` is not mounted")]
-    Unknown {
-        /// The mount.
-        name: ToolName,
-    },
-    /// It is described elsewhere.
-    #[error("`{name}` is in the configuration of this node: take it out there")]
-    Configured {
-        /// The mount.
-        name: ToolName,
-    },
-    /// What was to be accepted is not what the server offers.
-    #[error("`{tool}` of `{name}` does not wait to be accepted as {digest}: look at it again")]
-    OtherOffer {
-        /// The mount.
-        name: ToolName,
-        /// The tool, as the server calls it.
-        tool: String,
-        /// What was to be accepted.
-        digest: Digest,
-    },
-    /// What describes it makes no sense.
-    #[error(transparent)]
-    Declared(#[from] DeclaredError),
-    /// The store has trouble.
-    #[error(transparent)]
-    Store(#[from] haft_store::Error),
-}
-
 /// What a mount has come to.
 #[derive(Debug, Clone, Default)]
 pub struct MountReport {
@@ -135,6 +90,17 @@ pub enum Origin {
     Configured,
     /// Somebody while it ran, which is kept in the store.
     Added,
+}
+
+/// What is done with servers that somebody added and that are commands of this host: they run
+/// with this process's rights, outside of any sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AddedCommands {
+    /// Only whoever configures the node has commands run.
+    #[default]
+    Refused,
+    /// Every admin may.
+    Allowed,
 }
 
 /// A mounted server, as it stands.
@@ -204,7 +170,11 @@ impl Mounts {
     /// # Errors
     ///
     /// When two have one name, or the store has trouble.
-    pub async fn restore(&self, configured: Vec<MountConfig>) -> Result<(), MountError> {
+    pub async fn restore(
+        &self,
+        configured: Vec<MountConfig>,
+        commands: AddedCommands,
+    ) -> Result<(), MountError> {
         for config in configured {
             self.restore_one(config, Origin::Configured).await?;
         }
@@ -212,6 +182,11 @@ impl Mounts {
             // Whoever configures the node has the last word about a name.
             if self.lock().contains_key(&name) {
                 tracing::warn!(%name, "an added server has the name of a configured one");
+                continue;
+            }
+            // A store may come from anywhere, and must not run what it likes.
+            if !declared.command.is_empty() && commands == AddedCommands::Refused {
+                tracing::warn!(%name, "an added server is a command, which is not allowed here");
                 continue;
             }
             self.restore_one(declared.config(name)?, Origin::Added).await?;

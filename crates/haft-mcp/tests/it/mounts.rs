@@ -7,8 +7,8 @@ use std::sync::Arc;
 use haft_core::tool::Ownership;
 use haft_core::{CallResult, ErrorClass, Millis, Outcome, SessionId, ToolName, Trust};
 use haft_mcp::{
-    Health, McpServer, MountConfig, MountError, Mounts, Peer, Questions, Secrets, ServerSettings,
-    Setting,
+    AddedCommands, Health, McpServer, MountConfig, MountError, Mounts, Peer, Questions, Secrets,
+    ServerSettings, Setting,
 };
 use haft_runtime::testing::{TestNode, TestPlace, object, user};
 use haft_runtime::{Answer, Haft, Response};
@@ -190,7 +190,8 @@ async fn what_was_accepted_can_be_called_before_its_server_is_there() {
     let away = directory.path().join("late.sh");
     let Peer::Command { program, args, env } = config.peer else { panic!("a command") };
     let started = Peer::Command { program: away.display().to_string(), args, env };
-    host.mounts.restore(vec![MountConfig::new(name("peer"), started)]).await.unwrap();
+    let restored = vec![MountConfig::new(name("peer"), started)];
+    host.mounts.restore(restored, AddedCommands::Refused).await.unwrap();
     assert!(host.node.haft().registry().get("peer_echo").is_some(), "known from the store");
     let outcome = host.call("peer_echo", json!({"text": "x"})).await;
     assert!(

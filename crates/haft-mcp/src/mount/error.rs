@@ -1,0 +1,52 @@
+//! Why a server is not mounted.
+
+use haft_core::{Digest, ToolName};
+
+use super::declared::DeclaredError;
+
+/// Why a server is not mounted, or its tools are not as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// It could not be reached.
+    #[error("`{name}` cannot be reached: {message}")]
+    Unreachable {
+        /// The mount.
+        name: ToolName,
+        /// Why.
+        message: String,
+    },
+    /// Another one has the name.
+    #[error("`{name}` is mounted already")]
+    Taken {
+        /// The mount.
+        name: ToolName,
+    },
+    /// There is no such mount.
+    #[error("`{name}` is not mounted")]
+    Unknown {
+        /// The mount.
+        name: ToolName,
+    },
+    /// It is described elsewhere.
+    #[error("`{name}` is in the configuration of this node: take it out there")]
+    Configured {
+        /// The mount.
+        name: ToolName,
+    },
+    /// What was to be accepted is not what the server offers.
+    #[error("`{tool}` of `{name}` does not wait to be accepted as {digest}: look at it again")]
+    OtherOffer {
+        /// The mount.
+        name: ToolName,
+        /// The tool, as the server calls it.
+        tool: String,
+        /// What was to be accepted.
+        digest: Digest,
+    },
+    /// What describes it makes no sense.
+    #[error(transparent)]
+    Declared(#[from] DeclaredError),
+    /// The store has trouble.
+    #[error(transparent)]
+    Store(#[from] haft_store::Error),
+}
