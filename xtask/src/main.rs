@@ -34,7 +34,8 @@ usage: cargo xtask <chore>
   tidy         what a machine can check about the source: edges, sizes, licences, documents
   bench        ours and the peers in one run, written to docs/benchmarks.md
   bench brief  the same with small sizes, written to target/bench/docs
-  docs         write the generated pages below docs/";
+  docs         write docs/requirements.md from the tests
+  docs cli     write docs/reference/cli.md from the commands; builds the binary";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
 #[derive(Debug, PartialEq)]
 enum Chore {
     Bench(Extent),
+    CliReference,
     Docs,
     Guides(String),
     Help,
@@ -78,6 +80,7 @@ impl Chore {
             ["bench", "brief"] => Some(Chore::Bench(Extent::Brief)),
             ["docs"] => Some(Chore::Docs),
             ["guides", only] => Some(Chore::Guides((*only).to_owned())),
+            ["docs", "cli"] => Some(Chore::CliReference),
             ["help" | "--help" | "-h"] => Some(Chore::Help),
             ["test"] => Some(Chore::Test(Scope::All)),
             ["test", "fast"] => Some(Chore::Test(Scope::Fast)),
@@ -89,6 +92,7 @@ impl Chore {
     fn run(&self, root: &Path) -> anyhow::Result<Verdict> {
         match self {
             Chore::Bench(extent) => bench::run(root, *extent),
+            Chore::CliReference => transcript::write_cli_reference(root),
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
             Chore::Guides(only) => guides::run(root, only),
             Chore::Help => {
@@ -124,6 +128,7 @@ mod tests {
         assert_eq!(Chore::parse(&["bench", "brief"]), Some(Chore::Bench(Extent::Brief)));
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
         assert_eq!(Chore::parse(&["guides", "x"]), Some(Chore::Guides("x".to_owned())));
+        assert_eq!(Chore::parse(&["docs", "cli"]), Some(Chore::CliReference));
         assert_eq!(Chore::parse(&["--help"]), Some(Chore::Help));
     }
 

@@ -24,6 +24,15 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
+/// Writes the page that the binary prints about its commands.
+pub(crate) fn write_cli_reference(root: &Path) -> anyhow::Result<Verdict> {
+    let page = output(root, "cargo run -q -p haft-cli -- reference")?;
+    let directory = root.join("docs/reference");
+    std::fs::create_dir_all(&directory).context("making docs/reference")?;
+    std::fs::write(directory.join("cli.md"), page).context("writing docs/reference/cli.md")?;
+    Ok(Verdict::Clean)
+}
+
 #[derive(Debug, PartialEq)]
 struct Transcript<'a> {
     command: &'a str,

@@ -12,8 +12,10 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap};
+pub use hyper::header::{HeaderName, HeaderValue};
+pub use hyper::{Method, StatusCode};
+use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -116,7 +118,12 @@ pub struct BaseUrlError {
 }
 
 impl Endpoint {
-    pub(crate) fn new(base_url: &str, path: &str) -> Result<Self, BaseUrlError> {
+    /// Reads a base URL and what stands below it for every request.
+    ///
+    /// # Errors
+    ///
+    /// When the base is no URL of a host, or holds more than host and path.
+    pub fn new(base_url: &str, path: &str) -> Result<Self, BaseUrlError> {
         let error = || BaseUrlError { found: without_userinfo(base_url) };
         let mut endpoint = Self::exactly(base_url)?;
         if endpoint.path.contains('?') {
@@ -203,7 +210,12 @@ pub struct NoRootsError {
 }
 
 impl Client {
-    pub(crate) fn new(
+    /// A client for one place; `more_roots` are trusted beside the system's authorities.
+    ///
+    /// # Errors
+    ///
+    /// When the place wants TLS and nobody is trusted.
+    pub fn new(
         endpoint: Endpoint,
         timeouts: Timeouts,
         more_roots: &[Vec<u8>],
@@ -243,11 +255,27 @@ impl Client {
         headers: &[(HeaderName, HeaderValue)],
         body: Vec<u8>,
     ) -> Result<Answer, HttpError> {
+        self.send(Method::POST, "", headers, body).await
+    }
+
+    /// Sends a request to a path below the place, and returns the head of the answer once it is
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// When nobody answers in time.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Vec<u8>,
+    ) -> Result<Answer, HttpError> {
         let limit = self.timeouts.connect;
         let connecting = timeout(limit, self.connect()).await;
         let connection =
             connecting.map_err(|_| HttpError::Timeout { stage: "connection", limit })??;
-        let request = self.request(headers, body)?;
+        let request = self.request(method, path, headers, body)?;
         let limit = self.timeouts.first_byte;
         let Connection { mut sender, driver } = connection;
         let answer = timeout(limit, sender.send_request(request)).await;
@@ -264,12 +292,14 @@ impl Client {
 
     fn request(
         &self,
+        method: Method,
+        path: &str,
         headers: &[(HeaderName, HeaderValue)],
         body: Vec<u8>,
     ) -> Result<Request<Full<Bytes>>, HttpError> {
         let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(self.endpoint.path.as_str())
+            .method(method)
+            .uri(format!("{}{path}", self.endpoint.path))
             .header(HOST, &self.endpoint.authority);
         if !headers.iter().any(|(name, _)| name == CONTENT_TYPE) {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -403,7 +433,11 @@ pub struct Answer {
 
 impl Answer {
     /// Returns the next bytes, or nothing at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+    ///
+    /// # Errors
+    ///
+    /// When the answer breaks off or stands still.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
         let limit = self.idle;
         loop {
             let frame = timeout(limit, self.body.frame()).await;

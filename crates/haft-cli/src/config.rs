@@ -20,9 +20,8 @@ pub(crate) struct ConfigFile {
     path: PathBuf,
 }
 
-/// What is in it.
+/// What is in it for MCP; whether the rest of it makes sense `settings` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Content {
     #[serde(default)]
     mcp: Mcp,

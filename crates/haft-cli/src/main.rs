@@ -1,23 +1,46 @@
 //! The binary `haft`: the only reader of argv and the environment.
 //!
 //! Data goes to stdout, all else to stderr. Exit codes: 0 all is well, 1 what was asked for did
-//! not hold or could not be done, 2 the arguments make no sense.
+//! not hold or could not be done, 2 the arguments make no sense, 3 something waits for a person,
+//! 4 someone else decided first, 5 there is nobody to ask.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the terminal is the interface")]
 
+mod answer;
+mod api;
+mod approve;
 mod audit;
 mod bench;
+mod chat;
+mod command;
 mod config;
+mod decide;
+mod deny;
+mod edit;
+mod explain;
 mod hands;
 mod keys;
 mod mcp;
 mod mounts;
+mod pending;
 mod place;
+mod policy;
+mod prompt;
+mod reference;
+mod resolving;
 mod serve;
+mod sessions;
+mod settings;
+mod settle;
+mod terminal;
+mod tools;
 mod torture;
+mod trouble;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::trouble::Trouble;
 
 /// The durable, permissioned tool runtime for LLM agents.
 #[derive(Debug, Parser)]
@@ -29,19 +52,38 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Answer(answer::Args),
+    Approve(approve::Args),
     /// Checks the journal: finds an entry that was changed, left out or moved.
     #[command(subcommand)]
     Audit(audit::Command),
     /// Measures on this machine.
     #[command(subcommand)]
     Bench(bench::Command),
+    Chat(chat::ChatArgs),
+    Completions(reference::CompletionsArgs),
+    Deny(deny::Args),
+    Explain(explain::Args),
     /// Makes API keys.
     #[command(subcommand)]
     Keys(keys::Command),
+    Man(reference::ManArgs),
     /// Serves tools to an MCP client over stdin and stdout; mounts other servers' tools.
     Mcp(mcp::Args),
+    Pending(pending::Args),
+    #[command(subcommand)]
+    Policy(policy::Command),
+    /// Prints the reference of all commands, as Markdown.
+    #[command(hide = true)]
+    Reference,
+    Run(chat::RunArgs),
     /// Serves Haft over HTTP.
     Serve(Box<serve::Args>),
+    #[command(subcommand)]
+    Sessions(sessions::Command),
+    Settle(settle::Args),
+    #[command(subcommand)]
+    Tools(tools::Command),
     /// Kills a real process again and again while it works, and counts what happened.
     Torture(torture::Args),
     /// One of two processes that approve the same call at the same moment.
@@ -55,12 +97,30 @@ enum Command {
 fn main() -> ExitCode {
     // A sandbox starts this program again as its launcher; nothing may happen before that.
     haft_sandbox::launcher::main_if_asked();
-    let done = match Args::parse().command {
+    let args = match settings::configured(Args::command()) {
+        Ok(command) => Args::from_arg_matches(&command.get_matches()),
+        Err(trouble) => return fail(&trouble.into()),
+    };
+    let done = match args.unwrap_or_else(|error| error.exit()).command {
+        Command::Answer(args) => answer::run(&args),
+        Command::Approve(args) => approve::run(&args),
         Command::Audit(command) => audit::run(command),
         Command::Bench(command) => bench::run(&command),
+        Command::Chat(args) => chat::chat(&args),
+        Command::Completions(args) => Ok(reference::completions(&args)),
+        Command::Deny(args) => deny::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Keys(command) => keys::run(command),
+        Command::Man(args) => reference::man(&args),
         Command::Mcp(args) => mcp::run(args),
+        Command::Pending(args) => pending::run(&args),
+        Command::Policy(command) => policy::run(&command),
+        Command::Reference => Ok(reference::reference()),
+        Command::Run(args) => chat::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Sessions(command) => sessions::run(&command),
+        Command::Settle(args) => settle::run(&args),
+        Command::Tools(command) => tools::run(&command),
         Command::Torture(args) => torture::run(&args),
         Command::TortureDuel(args) => torture::duel(&args),
         Command::TortureLife(args) => torture::live(&args),
@@ -68,8 +128,23 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,
         Ok(Verdict::Broken) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
+        Ok(Verdict::Waits) => ExitCode::from(3),
+        Err(error) => fail(&error),
+    }
+}
+
+/// Says what went wrong: to people on stderr; `--json` changes only what is on stdout.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    let paint = terminal::Paint::stderr();
+    let word = |code: &str| paint.paint(terminal::Tone::Bad, &format!("error[{code}]"));
+    match error.downcast_ref::<Trouble>() {
+        Some(trouble) => {
+            let code = trouble.code();
+            eprintln!("{}: {trouble}\n  more: haft explain {code}", word(code));
+            ExitCode::from(trouble.exit_code())
+        }
+        None => {
+            eprintln!("{}: {error:#}", paint.paint(terminal::Tone::Bad, "error"));
             ExitCode::FAILURE
         }
     }
@@ -81,4 +156,6 @@ enum Verdict {
     Holds,
     /// The command has said what does not hold.
     Broken,
+    /// Someone has to decide first; the command has said who finds it where.
+    Waits,
 }

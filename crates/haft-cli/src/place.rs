@@ -9,7 +9,7 @@ use haft_store::Store;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Place {
     /// The directory of the embedded store.
-    #[arg(long, value_name = "DIR", default_value = "haft-data")]
+    #[arg(long, value_name = "DIR", env = "HAFT_DATA", default_value = "haft-data")]
     pub(crate) data: PathBuf,
     /// A PostgreSQL database instead, as `postgres://…`.
     #[arg(long, value_name = "URL", env = "HAFT_DATABASE_URL")]

@@ -117,6 +117,8 @@ pub struct Keys {
     chosen: Option<Digest>,
     /// The uses that this node told the store of.
     told: Arc<Mutex<BTreeMap<String, Timestamp>>>,
+    /// The key that this start of the server made for programs beside it; it is kept nowhere here.
+    local: Option<Digest>,
 }
 
 impl fmt::Debug for Keys {
@@ -129,7 +131,12 @@ impl Keys {
     /// The keys of a store, and the admin key that the operator chose.
     pub fn new(store: Store, chosen: Option<&str>) -> Self {
         let chosen = chosen.map(|key| Digest::of_bytes(key.as_bytes()));
-        Self { store, chosen, told: Arc::default() }
+        Self { store, chosen, told: Arc::default(), local: None }
+    }
+
+    /// Also lets in who holds the key of this start.
+    pub(crate) fn with_local(self, key: Option<&str>) -> Self {
+        Self { local: key.map(|key| Digest::of_bytes(key.as_bytes())), ..self }
     }
 
     /// Makes the first admin key, if there is no key at all yet.
@@ -267,7 +274,8 @@ impl Keys {
         now: Timestamp,
     ) -> Result<Option<Holder>, KeyError> {
         let digest = Digest::of_bytes(key.as_bytes());
-        if self.chosen.is_some_and(|chosen| is_same(&chosen, &digest)) {
+        let in_memory = [self.chosen, self.local];
+        if in_memory.iter().flatten().any(|known| is_same(known, &digest)) {
             let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
             return Ok(Some(Holder { actor: admin(), tenant, scopes: vec![Scope::Admin] }));
         }

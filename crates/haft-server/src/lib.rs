@@ -5,7 +5,7 @@
 //! `/haft/v1/…`. The server maps and never decides: what may run is the session machine's
 //! business, and what happened is read from the session's log.
 //!
-//! - [`Server`] binds a [`haft_runtime::Haft`] to a listener; [`Models`] is the model behind all
+//! - [`Server`] binds a [`haft_runtime::Haft`] to a listener, [`InProcess`] to none; [`Models`] is the model behind all
 //!   of its sessions.
 //! - `objects` keeps named things (agents, environments …) as versions in the store; `keys` knows
 //!   who calls; `feed` turns a log into events; `routes` has a file for each resource.
@@ -18,6 +18,7 @@ mod demo;
 mod error;
 mod feed;
 mod guard;
+mod in_process;
 mod input;
 mod invitation;
 mod keys;
@@ -40,6 +41,7 @@ pub mod telemetry;
 mod uploads;
 mod webhooks;
 
+pub use in_process::{InProcess, InProcessAnswer};
 pub use keys::{FreshKey, KeyError, Keys, ListedKey, Scope};
 pub use memory_tools::install;
 pub use models::{ModelSettings, Models};

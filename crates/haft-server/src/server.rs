@@ -24,6 +24,9 @@ use crate::webhooks::{self, WebhookSettings};
 pub struct Config {
     /// The admin key, when the operator chose one.
     pub admin_key: Option<String>,
+    /// A key of this start for programs on this machine that can read what its operator can; kept
+    /// by whoever gives it.
+    pub local_key: Option<String>,
     /// How long a call waits for someone unless its tool says.
     pub suspend_ttl: Millis,
     /// Where what is attached to sessions is put for their tools, each in a directory of its own
@@ -51,6 +54,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             admin_key: None,
+            local_key: None,
             suspend_ttl: Millis::from_secs(300),
             uploads: None,
             hosts: Vec::new(),
@@ -108,6 +112,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let address = listener.local_addr()?;
         let keys = Keys::new(haft.store().clone(), config.admin_key.as_deref());
+        let keys = keys.with_local(config.local_key.as_deref());
         let first_key = keys.first(Clock::System.now()).await?;
         // Who listens on every address is called by names that only the operator knows.
         let hosts = match address.ip().is_unspecified() && config.hosts.is_empty() {

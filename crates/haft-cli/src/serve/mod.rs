@@ -16,17 +16,18 @@ use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
 use haft_core::session::{Config as SessionConfig, Driver, Limits};
 use haft_mcp::{AddedCommands, McpServer, Mounts, Questions, ServerSettings, SessionUse};
-use haft_runtime::{Clock, Haft, SealingKey};
+use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
 use haft_server::{Config, ModelSettings, Models, Server, WebhookSettings};
-use haft_store::Tenant;
+use haft_store::{Store, Tenant};
 use haft_tools::{Hands, HandsSettings};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::watching::WatchArgs;
 use crate::Verdict;
+use crate::api::ServerNote;
 use crate::config::ConfigFile;
 use crate::mounts;
 use crate::place::Place;
@@ -82,8 +83,8 @@ pub(crate) struct Args {
 }
 
 /// Where models are found, as the vendors' SDKs have it.
-#[derive(Debug, clap::Args)]
-struct ModelArgs {
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ModelArgs {
     #[arg(long, env = "OPENAI_BASE_URL", hide = true)]
     openai_base_url: Option<String>,
     #[arg(long, env = "OPENAI_API_KEY", hide = true, hide_env_values = true)]
@@ -139,8 +140,10 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let (haft, mounts) = start(args, &questions).await?;
     drop(tokio::spawn(mounts::follow(args.config.clone(), mounts.clone())));
     let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
+    let local_key = fresh_key()?;
     let config = Config {
         admin_key: args.api_key.clone(),
+        local_key: Some(local_key.clone()),
         suspend_ttl: args.suspend_ttl,
         uploads: Some(args.place.data.join("uploads")),
         hosts: args.hosts.clone(),
@@ -157,6 +160,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let server = Server::bind(haft.clone(), listener, config).await?;
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let note = ServerNote::new(server.address(), local_key).leave(&args.place.data);
+    let note =
+        note.with_context(|| format!("leaving a note in `{}`", args.place.data.display()))?;
     announce(args, &server);
     let stop = async move {
         tokio::select! {
@@ -165,21 +171,23 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         }
         eprintln!("stopping: what runs may end within {} s", PATIENCE.as_secs());
     };
-    server.run(stop).await;
+    server.run(stop).await?;
     haft.shutdown(PATIENCE).await;
+    drop(note);
     Ok(())
 }
 
+/// Says five lines on a fresh directory, which are all that a person needs.
 fn announce(args: &Args, server: &Server) {
     let address = server.address();
-    eprintln!("haft {} serves", env!("CARGO_PKG_VERSION"));
     let data = match &args.place.database_url {
         Some(_) => "the PostgreSQL database of --database-url".to_owned(),
         None => args.place.data.display().to_string(),
     };
     let console = server.console_address();
     let mut said = format!(
-        "console  {console}\napi      http://{address}/v1\nmcp      http://{address}/mcp\ndata     {data}\n"
+        "console  {console}\napi      http://{address}/v1\nmcp      http://{address}/mcp\n\
+         data     {data}  (`haft chat`, `haft pending` and `haft approve` find the server here)\n"
     );
     if let Some(key) = server.first_key() {
         said.push_str(&format!("key      {}  (shown this once)\n", key.reveal()));
@@ -207,19 +215,9 @@ fn added_commands(args: &Args) -> AddedCommands {
 }
 
 async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Mounts)> {
-    let data = &args.place.data;
-    fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
-    let store = args.place.open().await?;
-    let launcher = Launcher::this_program();
-    let (data, sessions) = (data.clone(), store.clone());
-    let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
-        workspace::of(sessions.clone(), data.clone(), session)
-    });
-    let key = sealing_key(&args.place.data.join("sealing-key"))?;
-    let builder =
-        Haft::builder().sealing_key(key.clone()).model(Models::new(args.models.settings()));
-    let builder = haft_server::install(haft_mcp::install(builder, questions));
-    let mut builder = haft_tools::install(builder, hands).registered()?;
+    let Prepared { builder, store, key } =
+        Prepared::over(&args.place, &args.models, questions).await?;
+    let mut builder = builder.registered()?;
     if let Some(ahead) = args.clock_ahead {
         builder = builder.clock(Clock::Ahead(ahead));
     }
@@ -227,6 +225,47 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Moun
     let mounts = mounts::made(builder.registry(), store.clone(), with);
     mounts.restore(args.config.servers()?, added_commands(args)).await?;
     Ok((builder.start(store)?, mounts))
+}
+
+/// A node that has not started: the managed tools and the models, over the store of a place.
+struct Prepared {
+    builder: HaftBuilder,
+    store: Store,
+    key: SealingKey,
+}
+
+impl Prepared {
+    async fn over(
+        place: &Place,
+        models: &ModelArgs,
+        questions: &Questions,
+    ) -> anyhow::Result<Self> {
+        let data = &place.data;
+        fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
+        let store = place.open().await?;
+        let launcher = Launcher::this_program();
+        let key = sealing_key(&data.join("sealing-key"))?;
+        let (data, sessions) = (data.clone(), store.clone());
+        let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
+            workspace::of(sessions.clone(), data.clone(), session)
+        });
+        let models = Models::new(models.settings());
+        let builder = Haft::builder().sealing_key(key.clone()).model(models);
+        let builder = haft_server::install(haft_mcp::install(builder, questions));
+        let builder = haft_tools::install(builder, hands);
+        Ok(Self { builder, store, key })
+    }
+}
+
+/// Starts a node for a command that works where no server runs. It mounts no other servers: that
+/// would start their programs for every look at a list.
+pub(crate) async fn start_for_command(
+    place: &Place,
+    models: &ModelArgs,
+    questions: &Questions,
+) -> anyhow::Result<Haft> {
+    let Prepared { builder, store, .. } = Prepared::over(place, models, questions).await?;
+    Ok(builder.start(store)?)
 }
 
 /// Reads the key under which secrets are kept, or makes one that only this user can read.
@@ -252,6 +291,14 @@ pub(crate) fn sealing_key(path: &Path) -> anyhow::Result<SealingKey> {
         Err(error) => return Err(error).with_context(|| format!("reading {}", at())),
     }
     Ok(SealingKey::new(key))
+}
+
+/// Makes a key that opens a node of this process, for as long as it lives.
+pub(crate) fn fresh_key() -> anyhow::Result<String> {
+    let mut random = [0u8; 32];
+    getrandom::fill(&mut random)?;
+    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("haft_local_{hex}"))
 }
 
 /// Reads a time such as `300s`.

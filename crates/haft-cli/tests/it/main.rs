@@ -6,11 +6,14 @@ mod bench;
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
+mod commands;
 mod duel;
 mod hostile;
 mod mcp;
+mod pty;
 mod serve;
 mod serving;
 mod stopping;
+mod terminal;
 mod torture;
 mod webhooks;

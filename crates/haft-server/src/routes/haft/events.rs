@@ -159,6 +159,10 @@ impl Tail {
                         let data = json!({ "call": call, "progress": progress }).to_string();
                         return Some(Frame::default().event("progress").data(data));
                     }
+                    Ok(Live::Text { session: of, turn, attempt, text }) if of == session => {
+                        let data = json!({ "turn": turn, "attempt": attempt, "text": text });
+                        return Some(Frame::default().event("text").data(data.to_string()));
+                    }
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => return None,
                     Err(RecvError::Closed) => std::future::pending().await,

@@ -1,0 +1,55 @@
+//! `haft answer`: what a question asks for.
+
+use std::io::IsTerminal as _;
+
+use serde_json::{Value, json};
+
+use crate::Verdict;
+use crate::api::{Reach, StoreUse};
+use crate::command::over_api;
+use crate::prompt::{Asked, Lines, form};
+use crate::resolving::{Patience, json_argument, resolve};
+use crate::terminal::{Paint, now, wait_card};
+use crate::trouble::{Code, Trouble};
+
+/// Answers a question that a call asks; at a terminal, without a value, its form is asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The call, or the beginning of its id.
+    call: String,
+    /// The answer, as JSON.
+    #[arg(value_name = "JSON", value_parser = json_argument)]
+    value: Option<Value>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    over_api(&args.reach, StoreUse::Existing, async |api| {
+        let wait = api.wait(&args.call).await?;
+        let value = match &args.value {
+            Some(value) => value.clone(),
+            None => match asked(&wait).await? {
+                Some(value) => value,
+                None => return Ok(Verdict::Broken),
+            },
+        };
+        let said = json!({ "type": "answer", "value": value });
+        resolve(api, &args.reach, &wait, said, Patience::None).await
+    })
+}
+
+async fn asked(wait: &Value) -> anyhow::Result<Option<Value>> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Trouble::new(Code::BadAnswer, "there is no answer")
+            .why("no value was given, and nobody sits at a terminal to be asked")
+            .next(format!("give it as JSON that fits {}", wait["answer_schema"]))
+            .into());
+    }
+    eprintln!("{}", wait_card(wait, now(), Paint::stderr()));
+    let mut lines = Lines::of_stdin();
+    Ok(match form(&mut lines, &wait["answer_schema"]).await {
+        Asked::Answer(value) => Some(value),
+        Asked::Declined | Asked::Left => None,
+    })
+}

@@ -1,0 +1,99 @@
+//! Finding whoever answers.
+
+use haft_agent::http::{Client, Endpoint, Timeouts};
+
+use super::local::Local;
+use super::note::ServerNote;
+use super::{Api, Transport};
+use crate::place::Place;
+use crate::serve::ModelArgs;
+use crate::trouble::{Code, Trouble};
+
+/// How a command reaches Haft: a running server, else the store itself.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Reach {
+    /// A running server. Without it, the one that serves the data directory, else the store.
+    #[arg(long, value_name = "URL", env = "HAFT_SERVER", help_heading = "Where")]
+    server: Option<String>,
+    #[arg(long, env = "HAFT_API_KEY", hide = true, hide_env_values = true)]
+    api_key: Option<String>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    models: ModelArgs,
+    /// Prints JSON, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a command needs of a store when no server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreUse {
+    /// What it asks about is in a store.
+    Existing,
+    /// It begins something, so a store is made.
+    Made,
+    /// It asks about what every node knows; without a store, one is made that is gone afterwards.
+    Any,
+}
+
+impl Reach {
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    pub(crate) async fn connect(&self, need: StoreUse) -> anyhow::Result<Api> {
+        if let Some(server) = &self.server {
+            let noted = ServerNote::find(&self.place.data).filter(|note| note.address == *server);
+            let key =
+                self.api_key.clone().or_else(|| noted.map(|note| note.key)).ok_or_else(no_key)?;
+            return Ok(over_http(server, key)?);
+        }
+        if let Some(note) = ServerNote::find(&self.place.data) {
+            // A note may lie in a directory that came from elsewhere: one's own key goes to this
+            // machine only.
+            let own = self.api_key.clone().filter(|_| note.is_on_this_machine());
+            let api = over_http(&note.address, own.unwrap_or(note.key))?;
+            match api.get("/haft/v1/me").await {
+                Err(error) if error.code() == Code::Unreachable.word() => {}
+                answered => return answered.map(|_| api).map_err(Into::into),
+            }
+        }
+        Ok(Api { transport: Transport::InProcess(self.local(need).await?) })
+    }
+
+    async fn local(&self, need: StoreUse) -> anyhow::Result<Local> {
+        let is_there =
+            self.place.database_url.is_some() || self.place.data.join("haft.db").exists();
+        match (is_there, need) {
+            (true, _) | (false, StoreUse::Made) => Local::start(&self.place, &self.models).await,
+            (false, StoreUse::Any) => Local::in_scratch(&self.models).await,
+            (false, StoreUse::Existing) => Err(self.nothing_there().into()),
+        }
+    }
+
+    fn nothing_there(&self) -> Trouble {
+        let data = self.place.data.display();
+        Trouble::new(Code::NoStore, format!("there is no Haft in `{data}`"))
+            .why("no server was named, and the directory holds no store")
+            .next(
+                "name the directory with --data, a server with --server, or start with `haft chat`",
+            )
+    }
+}
+
+fn over_http(base: &str, key: String) -> Result<Api, Trouble> {
+    let bad = |why: String| {
+        Trouble::new(Code::BadConfig, format!("`{base}` is no server's address")).why(why)
+    };
+    let endpoint = Endpoint::new(base, "").map_err(|error| bad(error.to_string()))?;
+    let client = Client::new(endpoint, Timeouts::default(), &[]);
+    let client = client.map_err(|error| bad(error.to_string()))?;
+    Ok(Api { transport: Transport::Http { client, key, base: base.to_owned() } })
+}
+
+fn no_key() -> Trouble {
+    Trouble::new(Code::NoKey, "there is no key for this server")
+        .why("a server is only opened by an API key")
+        .next("set HAFT_API_KEY; `haft keys create` makes a key where the store is")
+}

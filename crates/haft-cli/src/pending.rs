@@ -1,0 +1,97 @@
+//! `haft pending`: what waits for someone.
+
+use serde_json::{Value, json};
+
+use crate::Verdict;
+use crate::api::{Api, Reach, StoreUse, short};
+use crate::command::over_api;
+use crate::terminal::{
+    Paint, Table, Tone, ago, arguments_line, left, now, say, say_json, wait_card,
+};
+use haft_core::Timestamp;
+
+/// Lists what waits for someone, what ends first at the top; a call shows one of them whole.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The call, or the beginning of its id.
+    call: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    over_api(&args.reach, StoreUse::Existing, async |api| match &args.call {
+        Some(call) => show(api, args, call).await,
+        None => list(api, args).await,
+    })
+}
+
+async fn show(api: &Api, args: &Args, call: &str) -> anyhow::Result<Verdict> {
+    let wait = api.wait(call).await?;
+    if args.reach.wants_json() {
+        say_json(&wait)?;
+        return Ok(Verdict::Holds);
+    }
+    let paint = Paint::stdout();
+    say(&wait_card(&wait, now(), paint));
+    let (call, session) = (text(&wait, "call"), text(&wait, "session"));
+    say(&paint.paint(Tone::Dim, &format!("  {call} of {session}\n  {}", verbs(&wait, call))));
+    Ok(Verdict::Holds)
+}
+
+async fn list(api: &Api, args: &Args) -> anyhow::Result<Verdict> {
+    let waits = api.pending().await?;
+    if args.reach.wants_json() {
+        say_json(&json!({ "data": waits }))?;
+        return Ok(Verdict::Holds);
+    }
+    if waits.is_empty() {
+        eprintln!("Nothing waits for anyone.");
+        return Ok(Verdict::Holds);
+    }
+    let ids: Vec<&str> = waits.iter().map(|wait| text(wait, "call")).collect();
+    let mut table = Table::new(&["CALL", "WAITS FOR", "TOOL", "LEFT", "SINCE", "ARGUMENTS"]);
+    let now = now();
+    for wait in &waits {
+        let at = |member: &str| wait[member].as_i64().map_or(now, Timestamp::from_ms);
+        let arguments = wait["arguments"].as_object().map(arguments_line).unwrap_or_default();
+        table.row([
+            (short(text(wait, "call"), &ids), Some(Tone::Accent)),
+            (awaited(text(wait, "kind")).to_owned(), None),
+            (text(wait, "tool").to_owned(), Some(Tone::Bold)),
+            (left(at("expires_at"), now), Some(Tone::Warn)),
+            (ago(at("since"), now), Some(Tone::Dim)),
+            (arguments, None),
+        ]);
+    }
+    say(&table.shown(Paint::stdout()));
+    eprintln!(
+        "\n`haft pending CALL` shows one whole; `haft approve`, `deny`, `answer` and `settle` decide."
+    );
+    Ok(Verdict::Holds)
+}
+
+fn text<'a>(wait: &'a Value, member: &str) -> &'a str {
+    wait[member].as_str().unwrap_or_default()
+}
+
+/// What is waited for, in a word.
+fn awaited(kind: &str) -> &str {
+    match kind {
+        "approval" => "approval",
+        "elicitation" => "an answer",
+        "client_exec" => "a client",
+        "settlement" => "a verdict",
+        other => other,
+    }
+}
+
+/// The commands that end a wait.
+fn verbs(wait: &Value, call: &str) -> String {
+    match text(wait, "kind") {
+        "approval" => format!("haft approve {call}   haft deny {call} --note …"),
+        "elicitation" => format!("haft answer {call} JSON   haft deny {call}"),
+        "settlement" => format!("haft settle {call} happened|run-again|give-up"),
+        _ => "a client that follows the session runs it".to_owned(),
+    }
+}

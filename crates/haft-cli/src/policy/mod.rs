@@ -1,0 +1,54 @@
+//! `haft policy`: what may run, and why.
+
+mod explain;
+
+use serde_json::Value;
+
+use crate::Verdict;
+use crate::terminal::{Paint, Tone, printable, say};
+
+/// Tells why calls run, wait or are refused: which sources of permission say so.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Tells why a call that was made ran, waited or was refused.
+    Explain(explain::Args),
+}
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
+    match command {
+        Command::Explain(args) => explain::run(args),
+    }
+}
+
+/// The decision, and what each source says; those that decided are marked.
+fn tell(tool: &str, derivation: &Value) {
+    let paint = Paint::stdout();
+    let decision = derivation["decision"].as_str().unwrap_or_default();
+    let (tone, words) = match decision {
+        "allow" => (Tone::Good, "runs"),
+        "ask" => (Tone::Warn, "waits for a person"),
+        _ => (Tone::Bad, "is refused"),
+    };
+    say(&format!("{} {}", paint.paint(Tone::Bold, tool), paint.paint(tone, words)));
+    for finding in derivation["findings"].as_array().into_iter().flatten() {
+        let verdict = finding["verdict"].as_str().unwrap_or_default();
+        let mark = if verdict == decision { "▸" } else { " " };
+        let source = source(&finding["source"]);
+        let reason = printable(finding["reason"].as_str().unwrap_or_default());
+        say(&format!("  {mark} {verdict:<5}  {source:<18}  {reason}"));
+    }
+}
+
+/// A source of permission, as it is called.
+fn source(source: &Value) -> String {
+    match source {
+        Value::String(name) => name.clone(),
+        Value::Object(named) => {
+            let each = named
+                .iter()
+                .map(|(kind, name)| format!("{kind} {}", name.as_str().unwrap_or_default()));
+            each.collect()
+        }
+        other => other.to_string(),
+    }
+}

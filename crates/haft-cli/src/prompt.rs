@@ -1,0 +1,199 @@
+//! Asking a person at the terminal, line by line.
+
+use std::io::{BufRead as _, Write as _};
+
+use serde_json::{Map, Number, Value};
+use tokio::sync::mpsc;
+
+use crate::terminal::{Paint, Tone, printable};
+
+/// What someone types, a line at a time. Read by a thread of its own: reading a terminal cannot be
+/// given up halfway, and whatever waits for a line may have to stop waiting.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    typed: mpsc::UnboundedReceiver<String>,
+}
+
+impl Lines {
+    pub(crate) fn of_stdin() -> Self {
+        let (sender, typed) = mpsc::unbounded_channel();
+        drop(std::thread::spawn(move || {
+            for line in std::io::stdin().lock().lines() {
+                if line.is_ok_and(|line| sender.send(line).is_ok()) {
+                    continue;
+                }
+                return;
+            }
+        }));
+        Self { typed }
+    }
+
+    /// Returns the next line; nothing when there will be no more.
+    pub(crate) async fn next(&mut self) -> Option<String> {
+        self.typed.recv().await
+    }
+
+    /// Asks for a line on the terminal.
+    pub(crate) async fn ask(&mut self, question: &str) -> Option<String> {
+        prompt(question);
+        self.next().await
+    }
+}
+
+/// Writes a prompt that the cursor stays behind.
+pub(crate) fn prompt(text: &str) {
+    let mut err = std::io::stderr().lock();
+    // Whoever closed their terminal is found out by reading from it.
+    drop(err.write_all(text.as_bytes()).and_then(|()| err.flush()));
+}
+
+/// What came of asking.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    Answer(Value),
+    /// They would rather not.
+    Declined,
+    /// They left.
+    Left,
+}
+
+/// Asks for a value of a schema: an object member by member, anything else at once.
+pub(crate) async fn form(lines: &mut Lines, schema: &Value) -> Asked {
+    let Some(members) = schema["properties"].as_object() else {
+        return one(lines, "answer", schema, Need::Required).await;
+    };
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut answer = Map::new();
+    for (name, member) in members {
+        let need = match required.contains(&name.as_str()) {
+            true => Need::Required,
+            false => Need::Optional,
+        };
+        match one(lines, name, member, need).await {
+            Asked::Answer(Value::Null) if need == Need::Optional => {}
+            Asked::Answer(value) => {
+                answer.insert(name.clone(), value);
+            }
+            over @ (Asked::Declined | Asked::Left) => return over,
+        }
+    }
+    Asked::Answer(Value::Object(answer))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Optional,
+    Required,
+}
+
+async fn one(lines: &mut Lines, name: &str, schema: &Value, need: Need) -> Asked {
+    let paint = Paint::stderr();
+    let title = schema["title"].as_str().or_else(|| schema["description"].as_str()).unwrap_or(name);
+    let hint = paint.paint(Tone::Dim, &hint(schema, need));
+    loop {
+        let question = format!("  {} {hint} ", printable(title));
+        let Some(typed) = lines.ask(&question).await else { return Asked::Left };
+        match read(typed.trim(), schema, need) {
+            Ok(value) => return Asked::Answer(value),
+            Err(Unread::Declined) => return Asked::Declined,
+            Err(Unread::Misfit(why)) => eprintln!("  {}", paint.paint(Tone::Bad, &why)),
+        }
+    }
+}
+
+fn hint(schema: &Value, need: Need) -> String {
+    let choices: Vec<String> = schema["enum"].as_array().into_iter().flatten().map(word).collect();
+    let what = match (choices.is_empty(), schema["type"].as_str()) {
+        (false, _) => choices
+            .iter()
+            .enumerate()
+            .map(|(at, choice)| format!("{}) {choice}", at + 1))
+            .collect::<Vec<_>>()
+            .join("  "),
+        (true, Some("boolean")) => "y/n".to_owned(),
+        (true, Some("integer" | "number")) => bounds(schema),
+        (true, _) => String::new(),
+    };
+    let may = if need == Need::Optional { "or nothing" } else { "" };
+    let inside = [what.as_str(), may]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ");
+    if inside.is_empty() { ">".to_owned() } else { format!("[{inside}] >") }
+}
+
+fn bounds(schema: &Value) -> String {
+    match (&schema["minimum"], &schema["maximum"]) {
+        (Value::Number(least), Value::Number(most)) => format!("{least} to {most}"),
+        (Value::Number(least), _) => format!("at least {least}"),
+        (_, Value::Number(most)) => format!("at most {most}"),
+        _ => "a number".to_owned(),
+    }
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[derive(Debug, PartialEq)]
+enum Unread {
+    Declined,
+    Misfit(String),
+}
+
+/// Reads what was typed as the schema has it. Whether it fits altogether the server says.
+fn read(typed: &str, schema: &Value, need: Need) -> Result<Value, Unread> {
+    let misfit = |why: &str| Err(Unread::Misfit(why.to_owned()));
+    if typed == "/decline" {
+        return Err(Unread::Declined);
+    }
+    if typed.is_empty() {
+        return match need {
+            Need::Optional => Ok(Value::Null),
+            Need::Required => misfit("this one is needed; `/decline` answers nothing at all"),
+        };
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        let by_number = typed.parse::<usize>().ok().and_then(|n| choices.get(n.checked_sub(1)?));
+        let chosen = choices.iter().find(|choice| word(choice) == typed).or(by_number);
+        return chosen
+            .cloned()
+            .ok_or_else(|| Unread::Misfit("choose one by its word or number".to_owned()));
+    }
+    match schema["type"].as_str() {
+        Some("boolean") => match typed.to_lowercase().as_str() {
+            "y" | "yes" | "true" => Ok(Value::Bool(true)),
+            "n" | "no" | "false" => Ok(Value::Bool(false)),
+            _ => misfit("type `y` or `n`"),
+        },
+        Some("integer" | "number") => match typed.parse::<Number>() {
+            Ok(number) => Ok(Value::Number(number)),
+            Err(_) => misfit("type a number"),
+        },
+        Some("string") => Ok(Value::String(typed.to_owned())),
+        _ => serde_json::from_str(typed).or_else(|_| Ok(Value::String(typed.to_owned()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_typed_becomes_what_the_schema_asks_for() {
+        let number = json!({ "type": "integer", "minimum": 1, "maximum": 40 });
+        let tone = json!({ "type": "string", "enum": ["plain", "formal"] });
+        assert_eq!(read("7", &number, Need::Required), Ok(json!(7)));
+        assert_eq!(hint(&number, Need::Optional), "[1 to 40, or nothing] >");
+        assert_eq!(read("2", &tone, Need::Required), Ok(json!("formal")));
+        assert_eq!(read("plain", &tone, Need::Required), Ok(json!("plain")));
+        assert!(matches!(read("loud", &tone, Need::Required), Err(Unread::Misfit(_))));
+        assert_eq!(read("", &tone, Need::Optional), Ok(Value::Null));
+        assert_eq!(read("/decline", &tone, Need::Required), Err(Unread::Declined));
+        assert_eq!(read("yes", &json!({ "type": "boolean" }), Need::Required), Ok(json!(true)));
+    }
+}

@@ -1,0 +1,173 @@
+//! `haft.toml`: what stands behind flags and the environment.
+//!
+//! A setting has the name of its flag, with `_` for `-`. At the top it is for every command that
+//! has such a flag; in a table, for the command of that name. Tables within that are the command's
+//! own business. Keys and other secrets are not taken from a file that is likely to be committed.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, Command};
+use toml::{Table, Value};
+
+use crate::trouble::{Code, Trouble};
+
+const NAME: &str = "haft.toml";
+
+/// Puts the settings of the file, if there is one, behind the flags as their defaults.
+pub(crate) fn configured(command: Command) -> Result<Command, Trouble> {
+    let named = std::env::var_os("HAFT_CONFIG").map(PathBuf::from);
+    let path = named.clone().unwrap_or_else(|| PathBuf::from(NAME));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let found = if named.is_some() { Found::Named } else { Found::Here };
+            with_settings(command, &text, found).map_err(|why| bad(&path, why))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+            Ok(command)
+        }
+        Err(error) => Err(bad(&path, error.to_string())),
+    }
+}
+
+fn bad(path: &Path, why: String) -> Trouble {
+    Trouble::new(Code::BadConfig, format!("`{}` cannot be used", path.display()))
+        .why(why)
+        .next("correct it; `haft help COMMAND` lists the flags that a setting can stand for")
+}
+
+/// Why a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// It lies where the command was started, whoever put it there.
+    Here,
+    /// Someone named it.
+    Named,
+}
+
+/// Where keys and passwords are sent: not for a file to say that merely lies there.
+const LEADS_AWAY: &[&str] = &["server", "database_url"];
+
+fn with_settings(mut command: Command, text: &str, found: Found) -> Result<Command, String> {
+    let settings: Table = toml::from_str(text).map_err(|error| error.to_string())?;
+    for (name, value) in settings {
+        if found == Found::Here && LEADS_AWAY.contains(&name.as_str()) {
+            return Err(format!("`{name}` is taken only from a file that HAFT_CONFIG names"));
+        }
+        command = match value {
+            Value::Table(table) => of_command(command, &name, table)?,
+            value => everywhere(command, &name, &value)?,
+        };
+    }
+    Ok(command)
+}
+
+fn of_command(command: Command, name: &str, settings: Table) -> Result<Command, String> {
+    let Some(sub) = command.find_subcommand(name) else {
+        return Err(format!("there is no command `{name}`"));
+    };
+    let mut sub = sub.clone();
+    for (setting, value) in settings.into_iter().filter(|(_, value)| !value.is_table()) {
+        if !takes(&sub, &setting) {
+            return Err(format!("`haft {name}` has no setting `{setting}`"));
+        }
+        sub = with_default(sub, &setting, &value)?;
+    }
+    Ok(command.mut_subcommand(name, |_| sub))
+}
+
+/// For whatever command has such a flag.
+fn everywhere(command: Command, setting: &str, value: &Value) -> Result<Command, String> {
+    let (command, n_found) = below(command, setting, value)?;
+    match n_found {
+        0 => Err(format!("no command has a setting `{setting}`")),
+        _ => Ok(command),
+    }
+}
+
+fn below(mut command: Command, setting: &str, value: &Value) -> Result<(Command, usize), String> {
+    let mut n_found = 0;
+    if takes(&command, setting) {
+        command = with_default(command, setting, value)?;
+        n_found += 1;
+    }
+    let names: Vec<String> =
+        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in names {
+        let Some(sub) = command.find_subcommand(&name).cloned() else { continue };
+        let (sub, n_below) = below(sub, setting, value)?;
+        n_found += n_below;
+        command = command.mut_subcommand(&name, |_| sub);
+    }
+    Ok((command, n_found))
+}
+
+/// A flag that takes a value and is shown: secrets are hidden.
+fn takes(command: &Command, setting: &str) -> bool {
+    command.get_arguments().any(|arg| {
+        named(arg, setting)
+            && !arg.is_hide_set()
+            && matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+    })
+}
+
+fn named(arg: &Arg, setting: &str) -> bool {
+    arg.get_long().is_some_and(|long| long.replace('-', "_") == setting)
+}
+
+fn with_default(command: Command, setting: &str, value: &Value) -> Result<Command, String> {
+    let values = match value {
+        Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?,
+        value => vec![text(value)?],
+    };
+    let id =
+        command.get_arguments().find(|arg| named(arg, setting)).map(|arg| arg.get_id().clone());
+    let Some(id) = id else { return Ok(command) };
+    Ok(command.mut_arg(id, |arg| arg.default_values(values)))
+}
+
+fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Float(number) => Ok(number.to_string()),
+        Value::Boolean(truth) => Ok(truth.to_string()),
+        found => {
+            let found = found.type_str();
+            Err(format!("expected a text, a number or a list of them, found a {found}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn listen(toml: &str, argv: &[&str]) -> Result<String, String> {
+        let command = with_settings(crate::Args::command(), toml, Found::Here)?;
+        let matches = command.try_get_matches_from(argv).map_err(|error| error.to_string())?;
+        let serve = matches.subcommand_matches("serve").unwrap();
+        Ok(serve.get_raw("listen").unwrap().next().unwrap().to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let file = "data = \"there\"\n[serve]\nlisten = \"127.0.0.1:1\"\n";
+        assert_eq!(listen(file, &["haft", "serve"]).unwrap(), "127.0.0.1:1");
+        let flag = ["haft", "serve", "--listen", "127.0.0.1:2"];
+        assert_eq!(listen(file, &flag).unwrap(), "127.0.0.1:2");
+        assert_eq!(listen("", &["haft", "serve"]).unwrap(), "127.0.0.1:7800");
+    }
+
+    #[test]
+    fn what_nothing_takes_is_refused() {
+        let refused = |file: &str| listen(file, &["haft", "serve"]).unwrap_err();
+        assert_eq!(refused("lisen = \"x\""), "no command has a setting `lisen`");
+        assert_eq!(refused("[serve]\nlimit = 3"), "`haft serve` has no setting `limit`");
+        assert_eq!(refused("[srve]\nlisten = \"x\""), "there is no command `srve`");
+        let away = "`server` is taken only from a file that HAFT_CONFIG names";
+        assert_eq!(refused("server = \"http://there\""), away);
+        assert_eq!(refused("api_key = \"haft_1\""), "no command has a setting `api_key`");
+    }
+}

@@ -1,0 +1,118 @@
+//! A wait, as a person decides about it.
+
+use haft_core::Timestamp;
+use serde_json::{Map, Value};
+
+use super::style::{Paint, Tone};
+use super::{diff, left, printable, shortened};
+
+/// How many lines of one argument are shown.
+const ARGUMENT_LINES_MAX: usize = 12;
+
+/// All that is known of a wait: what would run, what it would change, and why someone is asked.
+pub(crate) fn wait_card(wait: &Value, now: Timestamp, paint: Paint) -> String {
+    let text = |member: &str| wait[member].as_str().unwrap_or_default();
+    let title = wait["title"].as_str().map(|title| format!("  {title}")).unwrap_or_default();
+    let expires = wait["expires_at"].as_i64().map(Timestamp::from_ms);
+    let time = expires.map(|at| format!("  {} left", left(at, now))).unwrap_or_default();
+    let mut lines = vec![format!(
+        "{} {}{}{}",
+        paint.paint(Tone::Warn, &format!("◆ {}", kind(text("kind")))),
+        paint.paint(Tone::Bold, text("tool")),
+        printable(&title),
+        paint.paint(Tone::Dim, &time)
+    )];
+    lines.extend(effect(wait).map(|effect| paint.paint(Tone::Dim, &effect)));
+    let preview = &wait["preview"];
+    lines.extend(shown_arguments(wait, preview["diff"].is_string()));
+    if let Some(changes) = preview["diff"].as_str() {
+        lines.extend(diff(changes, paint).lines().map(str::to_owned));
+    }
+    let more = [
+        ("trouble", &preview["trouble"]),
+        ("the tool changed", &wait["changes"]),
+        ("may not run again", &wait["barred"]),
+    ];
+    for (what, said) in more {
+        let said = said.as_str().map(printable);
+        lines.extend(
+            said.map(|said| format!("{} {said}", paint.paint(Tone::Warn, &format!("{what}:")))),
+        );
+    }
+    lines.extend(reasons(wait).iter().map(|reason| paint.paint(Tone::Dim, reason)));
+    lines.join("\n  ")
+}
+
+fn kind(word: &str) -> &str {
+    match word {
+        "approval" => "Approval",
+        "elicitation" => "Question",
+        "client_exec" => "Runs in a client",
+        "settlement" => "In doubt",
+        "child" => "A sub-agent",
+        other => other,
+    }
+}
+
+fn effect(wait: &Value) -> Option<String> {
+    let mode = match wait["mode"].as_str()? {
+        "read" => "only looks",
+        "safe_write" => "changes are bounded",
+        "destructive" => "cannot simply be taken back",
+        "local" => "touches this machine",
+        "external" => "talks to an outside service",
+        other => other,
+    };
+    let reversal =
+        wait["reversal"].as_str().map(|reversal| format!(", {}", reversal.replace('_', " ")));
+    Some(format!("{mode}{}", reversal.unwrap_or_default()))
+}
+
+/// With a diff beside them, only the arguments that say where.
+fn shown_arguments(wait: &Value, has_diff: bool) -> Vec<String> {
+    let Some(arguments) = wait["arguments"].as_object() else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (name, value) in arguments {
+        let text = plain(value);
+        let is_long = text.contains('\n') || text.chars().count() > 72;
+        match (is_long, has_diff) {
+            (false, _) => lines.push(format!("{name}: {text}")),
+            (true, true) => {}
+            (true, false) => {
+                lines.push(format!("{name}:"));
+                let n_lines = text.lines().count();
+                lines.extend(text.lines().take(ARGUMENT_LINES_MAX).map(|line| format!("  {line}")));
+                if n_lines > ARGUMENT_LINES_MAX {
+                    lines.push(format!("  … {} lines more", n_lines - ARGUMENT_LINES_MAX));
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// The findings that decided, for an approval.
+fn reasons(wait: &Value) -> Vec<String> {
+    let decision = &wait["derivation"]["decision"];
+    let findings = wait["derivation"]["findings"].as_array().cloned().unwrap_or_default();
+    let decisive =
+        findings.iter().filter(|finding| finding["verdict"] == *decision && decision != "allow");
+    decisive
+        .filter_map(|finding| finding["reason"].as_str())
+        .map(|reason| format!("why: {}", printable(reason)))
+        .collect()
+}
+
+/// The arguments on one line, for a list.
+pub(crate) fn arguments_line(arguments: &Map<String, Value>) -> String {
+    let each =
+        arguments.iter().map(|(name, value)| format!("{name}={}", shortened(&plain(value), 60)));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => printable(text),
+        other => printable(&other.to_string()),
+    }
+}

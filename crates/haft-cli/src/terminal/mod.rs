@@ -1,0 +1,80 @@
+//! What people see: colours where they are wanted, tables, times, cards.
+//!
+//! Data goes to stdout and is all that `--json` changes; whatever moves or is coloured depends on
+//! whether a person looks at it. Colour never carries meaning alone.
+
+mod card;
+mod diff;
+mod live;
+mod style;
+mod table;
+mod times;
+
+pub(crate) use card::{arguments_line, wait_card};
+pub(crate) use diff::diff;
+pub(crate) use live::LiveLine;
+pub(crate) use style::{Paint, Tone};
+pub(crate) use table::Table;
+pub(crate) use times::{ago, left, now, took};
+
+use std::io::{IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+/// Prints to stdout. A reader that has gone away, as in `haft pending | head -1`, has had enough.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    drop(
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush()),
+    );
+}
+
+pub(crate) fn say_json(value: &Value) -> anyhow::Result<()> {
+    say(&serde_json::to_string_pretty(value)?);
+    Ok(())
+}
+
+/// How wide lines may be; `None` where nobody looks.
+pub(crate) fn width() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 20)
+}
+
+/// The beginning of a text, on one line.
+pub(crate) fn shortened(text: &str, n_max: usize) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = printable(&line);
+    match line.chars().count() > n_max {
+        true => line.chars().take(n_max.saturating_sub(1)).chain(['…']).collect(),
+        false => line,
+    }
+}
+
+/// What models and tools say, without the power to move the cursor, to colour, or to turn the
+/// direction in which text is read.
+pub(crate) fn printable(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            c if c.is_control() || turns(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_says_cannot_move_the_cursor() {
+        assert_eq!(printable("a\u{1b}[2Jb\r\u{202e}c\n"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c\n");
+        assert_eq!(shortened("one\n two   three", 9), "one two …");
+    }
+}

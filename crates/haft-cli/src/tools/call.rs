@@ -1,0 +1,104 @@
+//! `haft tools call`.
+
+use std::io::IsTerminal as _;
+
+use haft_core::{CallResult, Outcome};
+use serde_json::{Map, Value, json};
+
+use super::{all, text};
+use crate::Verdict;
+use crate::api::{Api, Reach, StoreUse};
+use crate::approve::not_arguments;
+use crate::command::over_api;
+use crate::decide::decide;
+use crate::prompt::Lines;
+use crate::resolving::{Became, json_argument, outcome, outcome_line};
+use crate::terminal::{Paint, say, say_json};
+use crate::tools::show::no_tool;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The tool.
+    name: String,
+    /// Its arguments, as a JSON object.
+    #[arg(long, value_name = "JSON", value_parser = json_argument, default_value = "{}")]
+    args: Value,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// At a terminal, what it waits for is asked there; elsewhere the command ends and says so.
+pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let Value::Object(arguments) = &args.args else { return Err(not_arguments(&args.args).into()) };
+    over_api(&args.reach, StoreUse::Made, async |api| {
+        let tools = all(api).await?;
+        if !tools.iter().any(|tool| text(tool, "name") == args.name) {
+            return Err(no_tool(&args.name, &tools).into());
+        }
+        called(api, args, arguments).await
+    })
+}
+
+async fn called(api: &Api, args: &Args, arguments: &Map<String, Value>) -> anyhow::Result<Verdict> {
+    let path = format!("/haft/v1/tools/{}/call", args.name);
+    let answer = api.post(&path, &json!({ "arguments": arguments })).await?;
+    let (session, call) = (text(&answer, "session"), text(&answer, "call"));
+    let is_asked = !args.reach.wants_json() && std::io::stdin().is_terminal();
+    let mut became = match text(&answer, "state") {
+        "done" => Became::Finished(Box::new(serde_json::from_value(answer["outcome"].clone())?)),
+        _ => Became::WaitsAgain,
+    };
+    if is_asked && matches!(became, Became::WaitsAgain) {
+        let mut lines = Lines::of_stdin();
+        while matches!(became, Became::WaitsAgain) {
+            let wait = api.wait(call).await?;
+            if !decide(api, &mut lines, &wait).await? {
+                break;
+            }
+            became = outcome(api, session, call).await?;
+        }
+    }
+    tell(args, &answer, &became)
+}
+
+fn tell(args: &Args, answer: &Value, became: &Became) -> anyhow::Result<Verdict> {
+    let verdict = match became {
+        Became::Finished(outcome) => verdict(outcome),
+        Became::WaitsAgain | Became::Unseen => Verdict::Waits,
+        Became::Rejected(_) => Verdict::Broken,
+    };
+    if args.reach.wants_json() {
+        say_json(answer)?;
+        return Ok(verdict);
+    }
+    match became {
+        Became::Finished(outcome) => result(outcome)?,
+        Became::WaitsAgain | Became::Unseen => {
+            let call = text(answer, "call");
+            eprintln!("{} waits for someone: `haft pending {call}`", args.name);
+        }
+        Became::Rejected(why) => eprintln!("{} was not run: {why}", args.name),
+    }
+    Ok(verdict)
+}
+
+fn verdict(outcome: &Outcome) -> Verdict {
+    match outcome.result {
+        CallResult::Ok(_) => Verdict::Holds,
+        CallResult::Err(_) => Verdict::Broken,
+    }
+}
+
+/// What it gave goes to stdout, whole; how it went to stderr.
+fn result(outcome: &Outcome) -> anyhow::Result<()> {
+    let CallResult::Ok(output) = &outcome.result else {
+        eprintln!("{}", outcome_line(outcome, Paint::stderr()).trim_start());
+        return Ok(());
+    };
+    match (output.first_text(), &output.value) {
+        (Some(text), _) => say(text),
+        (None, Some(value)) => say_json(value)?,
+        (None, None) => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The commands as scripts use them, with and without a running server.
+
+#![expect(clippy::disallowed_methods, reason = "runs the binary")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::serving::Serving;
+
+/// What a command said and how it ended.
+pub(crate) struct Ended {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: i32,
+}
+
+impl Ended {
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|_| panic!("{}{}", self.stdout, self.stderr))
+    }
+}
+
+/// Runs `haft` over a data directory, without anybody's settings and without a terminal.
+pub(crate) fn haft(data: &Path, args: &[&str]) -> Ended {
+    let output = Command::new(env!("CARGO_BIN_EXE_haft"))
+        .args(args)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HAFT_DATA", data)
+        .current_dir(data)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    Ended { stdout: text(output.stdout), stderr: text(output.stderr), code }
+}
+
+// D7: the same commands give the same answers with and without a server.
+#[test]
+fn a_call_waits_is_found_and_decided_with_and_without_a_server() {
+    let data = tempfile::tempdir().unwrap();
+    for serves in [false, true] {
+        let server = serves.then(|| Serving::start(data.path(), Some("unknown")));
+        let arguments = r#"{"command": "printf done > made"}"#;
+        let call = ["tools", "call", "shell_run", "--args", arguments, "--json"];
+        let called = haft(data.path(), &call);
+        assert_eq!(called.code, 3, "{}{}", called.stdout, called.stderr);
+        let id = called.json()["call"].as_str().unwrap().to_owned();
+        let pending = haft(data.path(), &["pending", "--json"]).json();
+        assert_eq!(pending["data"][0]["call"], json!(id));
+        assert_eq!(pending["data"].as_array().unwrap().len(), 1);
+        let short = &id[..id.len() - 2];
+        let approved = haft(data.path(), &["approve", short, "--json"]);
+        assert_eq!(approved.code, 0, "{}", approved.stderr);
+        let approved = approved.json();
+        assert_eq!(approved["decision"], "approve");
+        assert!(approved["outcome"]["result"]["ok"].is_object(), "{approved}");
+        let again = haft(data.path(), &["approve", &id]);
+        assert_eq!(again.code, 1);
+        assert!(again.stderr.starts_with("error[no_call]: "), "{}", again.stderr);
+        assert!(again.stderr.contains("\n  more: haft explain no_call\n"), "{}", again.stderr);
+        let session = approved["session"].as_str().unwrap();
+        let trace = haft(data.path(), &["sessions", "trace", session]).stdout;
+        let told = ["waits: approval", "approved by admin", "attempt 1", "done"];
+        assert!(told.iter().all(|part| trace.contains(part)), "{trace}");
+        let events = haft(data.path(), &["sessions", "events", session, "--json"]).stdout;
+        let started = events.lines().filter(|line| line.contains("\"call.started\"")).count();
+        assert_eq!(started, 1, "it ran once: {events}");
+        drop(server);
+    }
+}
+
+#[test]
+fn a_denial_reaches_the_call_and_a_result_goes_to_stdout() {
+    let data = tempfile::tempdir().unwrap();
+    let call = ["tools", "call", "shell_run", "--args", r#"{"command": "true"}"#, "--json"];
+    let id = haft(data.path(), &call).json()["call"].as_str().unwrap().to_owned();
+    let denied = haft(data.path(), &["deny", &id, "--note", "not on a Friday", "--json"]).json();
+    assert_eq!(denied["decision"], "deny");
+    let failure = &denied["outcome"]["result"]["err"];
+    assert!(failure["message"].as_str().unwrap().contains("not on a Friday"), "{denied}");
+    let looked = haft(data.path(), &["tools", "call", "sandbox_describe"]);
+    assert_eq!((looked.code, looked.stderr.as_str()), (0, ""), "{}", looked.stdout);
+}
+
+#[test]
+fn one_turn_in_a_script_ends_where_it_waits_for_a_person() {
+    let data = tempfile::tempdir().unwrap();
+    let ran = haft(data.path(), &["run", "Show me"]);
+    assert_eq!(ran.code, 3, "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.starts_with("Welcome."), "{}", ran.stdout);
+    let waits = haft(data.path(), &["pending", "--json"]).json();
+    let call = waits["data"][0]["call"].as_str().unwrap();
+    let wrong = haft(data.path(), &["approve", call]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.stderr.starts_with("error[wrong_kind]: "), "{}", wrong.stderr);
+    let answered = haft(data.path(), &["answer", call, r#"{"reader": "all", "tone": "plain"}"#]);
+    assert_eq!((answered.code, answered.stdout.as_str()), (0, "ask_user answered by admin\n"));
+}
+
+#[test]
+fn definitions_of_other_dialects_are_taken_in_and_judged() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("tools.json");
+    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    let tools = json!([
+        { "type": "function", "function": { "name": "get_weather", "description": "Maybe weather.", "parameters": schema } },
+        { "name": "get_time", "description": "Gets the time. Use when asked.", "inputSchema": schema },
+        { "name": "get_news", "description": "Gets news. Use when asked.", "input_schema": schema },
+    ]);
+    std::fs::write(&file, tools.to_string()).unwrap();
+    let imported = haft(data.path(), &["tools", "import", "tools.json"]);
+    assert_eq!(imported.code, 0, "{}", imported.stderr);
+    let names: Vec<Value> = imported
+        .json()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["definition"]["name"].clone())
+        .collect();
+    assert_eq!(names, ["get_weather", "get_time", "get_news"]);
+    for read_as in
+        ["get_weather: read as openai chat", "get_time: read as mcp", "get_news: read as anthropic"]
+    {
+        assert!(imported.stderr.contains(read_as), "{}", imported.stderr);
+    }
+    let lint = haft(data.path(), &["tools", "lint", "tools.json", "--json"]).json();
+    assert!(
+        lint["data"].as_array().unwrap().iter().any(|finding| finding["tool"] == "get_weather")
+    );
+}
+
+#[test]
+fn a_file_of_settings_stands_behind_flags_and_environment() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("haft.toml"), "data = \"here\"\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_haft"))
+        .args(["pending"])
+        .env_clear()
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with("error[no_store]: there is no Haft in `here`\n"), "{stderr}");
+    assert_eq!(output.status.code(), Some(5));
+}

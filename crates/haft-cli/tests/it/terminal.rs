@@ -1,0 +1,128 @@
+//! The commands at which a person sits, in a real pseudo-terminal.
+
+use crate::pty::Terminal;
+use crate::serving::Serving;
+
+const CTRL_C: &str = "\u{3}";
+const CTRL_D: &str = "\u{4}";
+
+/// Answers the tour's question, and comes to its approval.
+fn come_to_the_edit(terminal: &mut Terminal) {
+    terminal.until("› ");
+    terminal.types("Show me\r");
+    terminal.until("Who is it for?");
+    terminal.types("everyone\r");
+    terminal.until("3) formal");
+    terminal.types("2\r");
+    terminal.until("1 to 40");
+    terminal.types("\r");
+    terminal.until("y/n");
+    terminal.types("y\r");
+    terminal.until("◆ Approval edit");
+}
+
+// D9: a conversation in the terminal: a question as a form, an approval with its diff, and the
+// session goes on in another process.
+#[test]
+fn a_conversation_asks_shows_and_is_resumed() {
+    let data = tempfile::tempdir().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat"]);
+    come_to_the_edit(&mut chat);
+    let card = chat.until("[l]ater > ");
+    assert!(
+        card.contains("-Haft 0.1 is out.") && card.contains("+Haft 0.1 is out today."),
+        "{card}"
+    );
+    chat.types("l\r");
+    chat.until("› ");
+    chat.types(CTRL_D);
+    let left = chat.until("haft chat --session sesn_");
+    assert!(chat.ends().success(), "{left}");
+    let sessions = crate::commands::haft(data.path(), &["sessions", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&sessions.stdout).unwrap();
+    let session = listed["data"][0]["id"].as_str().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat", "--session", &session[..20]]);
+    chat.until("[l]ater > ");
+    chat.types("o\r");
+    chat.until("edit approved by admin");
+    chat.until("✓ edit");
+    chat.until("That was the tour.");
+    chat.until("› ");
+    chat.types(CTRL_D);
+    assert!(chat.ends().success());
+}
+
+#[test]
+fn ctrl_c_stops_the_turn_and_not_the_program() {
+    let data = tempfile::tempdir().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat"]);
+    come_to_the_edit(&mut chat);
+    chat.until("[l]ater > ");
+    chat.types(CTRL_C);
+    chat.until("stopped");
+    chat.until("› ");
+    chat.types("/session\r");
+    chat.until("sesn_");
+    chat.types(CTRL_C);
+    chat.until("Ctrl-C again leaves");
+    chat.types(CTRL_C);
+    assert!(chat.ends().success());
+}
+
+#[test]
+fn an_approval_can_be_edited_and_denied_with_a_note() {
+    let data = tempfile::tempdir().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat"]);
+    come_to_the_edit(&mut chat);
+    chat.until("[l]ater > ");
+    chat.types("e\r");
+    chat.until("file_path > ");
+    chat.types("\r");
+    chat.until("old_string > ");
+    chat.types("\r");
+    chat.until("new_string > ");
+    chat.types("Haft is out, said a person.\r");
+    chat.until("◆ Approval edit");
+    let card = chat.until("[l]ater > ");
+    assert!(card.contains("+Haft is out, said a person."), "{card}");
+    chat.types("d\r");
+    chat.until("why?");
+    chat.types("not today\r");
+    chat.until("edit denied by admin");
+    chat.until("not today");
+}
+
+#[test]
+fn what_waits_is_listed_and_approved_beside_a_running_server() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Serving::start(data.path(), None);
+    let session = server.session();
+    server.say(&session);
+    server.until_asked(&session);
+    let mut pending = Terminal::start_with(data.path(), &["pending"], &[]);
+    let shown = pending.until("/workspace/note.md");
+    assert!(shown.contains("\u{1b}[36mcall_"), "coloured at a terminal: {shown}");
+    assert!(pending.ends().success());
+    let call = shown.split("call_").nth(1).unwrap().split('\u{1b}').next().unwrap();
+    let mut approve = Terminal::start(data.path(), &["approve", call]);
+    approve.until("edit approved by admin");
+    approve.until("✓ done");
+    assert!(approve.ends().success());
+    let mut late = Terminal::start(data.path(), &["approve", call]);
+    late.until("error[no_call]");
+    assert_eq!(late.ends().code(), Some(1));
+}
+
+#[test]
+fn a_fresh_server_says_five_lines_that_are_all_a_person_needs() {
+    let data = tempfile::tempdir().unwrap();
+    let mut serve = Terminal::start(data.path(), &["serve", "--listen", "127.0.0.1:0"]);
+    let said = serve.until("(shown this once)");
+    let words: Vec<&str> =
+        said.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(words, ["console", "api", "mcp", "data", "key"], "{said}");
+    serve.types(CTRL_C);
+    serve.until("stopping");
+    assert!(serve.ends().success());
+    assert!(!data.path().join("server.json").exists(), "the note goes with the server");
+}
