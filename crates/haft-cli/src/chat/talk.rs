@@ -91,8 +91,9 @@ impl<'a> Talk<'a> {
                     self.screen.recall(&event);
                     self.note_wait(&event);
                 }
-                Some(_) => {}
-                None => return,
+                Some(Heard::Progress { .. } | Heard::Text { .. }) => {}
+                // What a newer server alone understands is not counted here.
+                Some(Heard::CaughtUp) | None => return,
             }
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn haft(data: &Path, args: &[&str]) -> Ended {
     Ended { stdout: text(output.stdout), stderr: text(output.stderr), code }
 }
 
-// D7: the same commands give the same answers with and without a server.
+// The same commands give the same answers with and without a server.
 #[test]
 fn a_call_waits_is_found_and_decided_with_and_without_a_server() {
     let data = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ fn come_to_the_edit(terminal: &mut Terminal) {
     terminal.until("◆ Approval edit");
 }
 
-// D9: a conversation in the terminal: a question as a form, an approval with its diff, and the
+// A conversation in the terminal: a question as a form, an approval with its diff, and the
 // session goes on in another process.
 #[test]
 fn a_conversation_asks_shows_and_is_resumed() {
