@@ -21,17 +21,18 @@ pub(crate) struct ConfigFile {
 }
 
 /// What is in it for MCP; whether the rest of it makes sense `settings` says.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 struct Content {
     #[serde(default)]
     mcp: Mcp,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 struct Mcp {
     #[serde(default)]
     servers: BTreeMap<ToolName, Declared>,
+    #[serde(flatten)]
+    rest: toml::Table,
 }
 
 impl ConfigFile {
@@ -97,7 +98,13 @@ impl ConfigFile {
     }
 
     fn content(&self, text: &str) -> anyhow::Result<Content> {
-        toml::from_str(text).with_context(|| format!("reading `{}`", self.path.display()))
+        let at = || format!("reading `{}`", self.path.display());
+        let content: Content = toml::from_str(text).with_context(at)?;
+        // A server that is written where nobody looks would silently not be mounted.
+        match content.mcp.rest.iter().find(|(_, value)| value.is_table()) {
+            Some((name, _)) => bail!("{}: expected `[mcp.servers]`, found `[mcp.{name}]`", at()),
+            None => Ok(content),
+        }
     }
 
     /// Writes the file anew, if that says what is wanted and nothing else.
@@ -205,7 +212,9 @@ mod tests {
             "[mcp.servers.a]\nurl = \"http://y/\"\nheaders = { Authorization = \"Bearer x\" }",
         );
         assert!(open.contains("keep it in a vault"), "{open}");
-        assert!(refused("[mcp.server.a]").contains("unknown field"));
+        assert!(refused("[mcp.server.a]").contains("expected `[mcp.servers]`"));
+        fs::write(&file.path, "data = \"here\"\n[mcp]\nuser = \"ann\"\n").unwrap();
+        assert!(file.servers().unwrap().is_empty(), "other settings are others' business");
         let named = ConfigFile { path: directory.path().join("other.toml") };
         assert!(named.servers().is_err(), "a file that was named has to be there");
     }

@@ -44,29 +44,43 @@ enum Found {
     Named,
 }
 
-/// Where keys and passwords are sent: not for a file to say that merely lies there.
-const LEADS_AWAY: &[&str] = &["server", "database_url"];
+/// Where keys and passwords are sent, and what is run: not for a file to say that merely lies
+/// there.
+const LEADS_AWAY: &[&str] = &["config", "database_url", "server"];
 
 fn with_settings(mut command: Command, text: &str, found: Found) -> Result<Command, String> {
     let settings: Table = toml::from_str(text).map_err(|error| error.to_string())?;
     for (name, value) in settings {
-        if found == Found::Here && LEADS_AWAY.contains(&name.as_str()) {
-            return Err(format!("`{name}` is taken only from a file that HAFT_CONFIG names"));
-        }
         command = match value {
-            Value::Table(table) => of_command(command, &name, table)?,
-            value => everywhere(command, &name, &value)?,
+            Value::Table(table) => of_command(command, &name, table, found)?,
+            value => {
+                require_named(&name, found)?;
+                everywhere(command, &name, &value)?
+            }
         };
     }
     Ok(command)
 }
 
-fn of_command(command: Command, name: &str, settings: Table) -> Result<Command, String> {
+fn require_named(setting: &str, found: Found) -> Result<(), String> {
+    match found == Found::Here && LEADS_AWAY.contains(&setting) {
+        true => Err(format!("`{setting}` is taken only from a file that HAFT_CONFIG names")),
+        false => Ok(()),
+    }
+}
+
+fn of_command(
+    command: Command,
+    name: &str,
+    settings: Table,
+    found: Found,
+) -> Result<Command, String> {
     let Some(sub) = command.find_subcommand(name) else {
         return Err(format!("there is no command `{name}`"));
     };
     let mut sub = sub.clone();
     for (setting, value) in settings.into_iter().filter(|(_, value)| !value.is_table()) {
+        require_named(&setting, found)?;
         if !takes(&sub, &setting) {
             return Err(format!("`haft {name}` has no setting `{setting}`"));
         }
@@ -168,6 +182,9 @@ mod tests {
         assert_eq!(refused("[srve]\nlisten = \"x\""), "there is no command `srve`");
         let away = "`server` is taken only from a file that HAFT_CONFIG names";
         assert_eq!(refused("server = \"http://there\""), away);
+        assert_eq!(refused("[pending]\nserver = \"http://there\""), away);
+        let run = "`config` is taken only from a file that HAFT_CONFIG names";
+        assert_eq!(refused("[mcp]\nconfig = \"there.toml\""), run);
         assert_eq!(refused("api_key = \"haft_1\""), "no command has a setting `api_key`");
     }
 }
