@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) struct Terminal {
     process: Child,
     keyboard: File,
-    screen: Arc<Mutex<String>>,
+    /// Bytes, for a character may arrive in two pieces.
+    screen: Arc<Mutex<Vec<u8>>>,
     /// Up to where the screen was looked at.
     seen: usize,
 }
@@ -60,13 +61,13 @@ impl Terminal {
             .spawn()
             .unwrap();
         let keyboard = File::from(master);
-        let screen = Arc::new(Mutex::new(String::new()));
+        let screen = Arc::new(Mutex::new(Vec::new()));
         let (mut read, shown) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
         drop(std::thread::spawn(move || {
             let mut bytes = [0u8; 4096];
             // The terminal ends with an error once the program is gone.
             while let Ok(n @ 1..) = read.read(&mut bytes) {
-                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..n]));
+                shown.lock().unwrap().extend_from_slice(&bytes[..n]);
             }
         }));
         Self { process, keyboard, screen, seen: 0 }
@@ -77,7 +78,7 @@ impl Terminal {
     pub(crate) fn until(&mut self, text: &str) -> String {
         let started = Instant::now();
         loop {
-            let screen = self.screen.lock().unwrap().clone();
+            let screen = self.shown();
             if let Some(at) = screen[self.seen..].find(text) {
                 let end = self.seen + at + text.len();
                 let shown = screen[self.seen..end].to_owned();
@@ -87,6 +88,10 @@ impl Terminal {
             assert!(started.elapsed() < PATIENCE, "no {text:?} in:\n{screen}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
     }
 
     pub(crate) fn types(&mut self, text: &str) {
@@ -101,7 +106,7 @@ impl Terminal {
             if let Some(status) = self.process.try_wait().unwrap() {
                 return status;
             }
-            let screen = self.screen.lock().unwrap().clone();
+            let screen = self.shown();
             assert!(started.elapsed() < PATIENCE, "it goes on:\n{screen}");
             std::thread::sleep(Duration::from_millis(10));
         }
