@@ -246,7 +246,7 @@ fn a_key_is_listed_by_its_name_and_opens_nothing_once_it_is_revoked() {
         (&before[0]["scopes"], &before[0]["last_used_at"]),
         (&json!(["read"]), &Value::Null)
     );
-    assert!(!Value::from(before.clone()).to_string().contains(key));
+    assert!(!Value::from(before).to_string().contains(key));
     let agents = |key: &str| server.raw("GET", "/v1/agents", &with_key(key), "").0;
     assert_eq!(agents(key), 200);
     let used = listed();

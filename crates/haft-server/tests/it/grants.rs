@@ -24,7 +24,11 @@ async fn a_grant_shows_what_it_would_let_through_and_settles_what_waits() {
         let covered = rows.into_iter().filter(|row| row["covered"] == true);
         covered.map(|row| row["call"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(covered(&tried), [first.clone()], "one use, for who came first: {tried}");
+    assert_eq!(
+        covered(&tried),
+        std::slice::from_ref(&first),
+        "one use, for who came first: {tried}"
+    );
     assert_eq!(tried["looked_at"], json!({"sessions": 2, "calls": 2}));
     let other = ann.post(&format!("{PATH}/preview"), &exactly(6)).await;
     assert_eq!(other["data"][0]["why"], "`/euro` does not meet its condition", "{other}");

@@ -148,7 +148,7 @@ async fn eventful() -> (Watched, Place, [CallId; 2]) {
     let session = node.session_with(config(Driver::Model, vec![pick])).await;
     let reader = node.session_with(config(Driver::Caller, Vec::new())).await;
     let watched = Watched { node, session, reader };
-    let goal = Goal::new("ship", None, &["it is out"]).unwrap();
+    let goal = Goal::new("ship", None, ["it is out"]).unwrap();
     let aim = Input::GoalSet(GoalSet { goal, by: user("ann") });
     watched.node.haft().driver().input(session, aim).await.unwrap();
     watched.say("go").await;
