@@ -69,7 +69,7 @@ async fn fix(place: &Path) -> Result<(), Failed> {
         .policy(EditsAsk);
     let store = Store::open_sqlite(&place.join("data"))?;
     let haft = haft_tools::install(builder, hands).start(store)?;
-    play::play(&haft, Config::default(), None, "The test fails. Please fix it.").await?;
+    play::play(&haft, Config::default(), None, &["The test fails. Please fix it."]).await?;
     haft.shutdown(Duration::from_secs(5)).await;
     print!("{}", fs::read_to_string(checkout.join("sum.sh"))?);
     Ok(())

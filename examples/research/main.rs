@@ -69,12 +69,13 @@ async fn research(place: &Path) -> Result<(), Failed> {
     let haft = start(place, include_str!("find.toml"))?;
     // A person's goal, and what a result must show before it counts as reached.
     let goal = Goal::new("When was it opened?", None, ["opened to traffic in 1932"])?;
-    play::play(&haft, researcher(), Some(goal), "When was the harbour bridge opened?").await?;
+    let messages = ["When was the harbour bridge opened?", "Then keep that for later, please."];
+    play::play(&haft, researcher(), Some(goal), &messages).await?;
     haft.shutdown(Duration::from_secs(5)).await;
 
     println!("\nanother day, another process");
     let haft = start(place, include_str!("recall.toml"))?;
-    play::play(&haft, researcher(), None, "Remind me: when was the bridge opened?").await?;
+    play::play(&haft, researcher(), None, &["Remind me: when was the bridge opened?"]).await?;
     haft.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }

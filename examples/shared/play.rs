@@ -13,12 +13,12 @@ pub(crate) type Failed = Box<dyn Error + Send + Sync>;
 /// How often the log is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Says something to a new session and follows it until the agent has nothing more to do.
+/// Says one thing after another to a new session, each when the agent is done with the one before.
 pub(crate) async fn play(
     haft: &Haft,
     config: Config,
     goal: Option<Goal>,
-    message: &str,
+    messages: &[&str],
 ) -> Result<(), Failed> {
     let user = Actor::user(ActorId::new("you")?);
     let session = haft.open(Tenant::new("examples")?, config, user.clone()).await?;
@@ -26,15 +26,28 @@ pub(crate) async fn play(
         let by = user.clone();
         haft.driver().input(session, Input::GoalSet(GoalSet { goal, by })).await?;
     }
-    println!("you: {message}");
-    let content = vec![ContentBlock::Text { text: message.to_owned() }];
-    haft.say(session, user.clone(), content).await?;
     let mut seen = 0;
+    for message in messages {
+        println!("you: {message}");
+        let content = vec![ContentBlock::Text { text: (*message).to_owned() }];
+        haft.say(session, user.clone(), content).await?;
+        seen = follow_run(haft, session, &user, seen).await?;
+    }
+    Ok(())
+}
+
+/// Follows a session from a place in its log until its run is over, and returns that place.
+async fn follow_run(
+    haft: &Haft,
+    session: SessionId,
+    user: &Actor,
+    mut seen: u64,
+) -> Result<u64, Failed> {
     loop {
         for entry in haft.store().entries(session, seen, 256).await? {
             seen = entry.seq;
-            if follow(haft, session, &user, entry.event()?).await? == Following::Over {
-                return Ok(());
+            if follow(haft, session, user, entry.event()?).await? == Following::Over {
+                return Ok(seen);
             }
         }
         tokio::time::sleep(LOOK_EVERY).await;
