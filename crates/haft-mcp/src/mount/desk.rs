@@ -1,5 +1,6 @@
 //! What a mounted server asks for and says while its calls run.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +18,9 @@ use tokio::sync::watch;
 
 use crate::questions::{Kind, Question, Questions};
 
+/// How much progress is kept that came before it was known whose it is.
+const EARLY_MAX: usize = 256;
+
 /// What the server's own requests are answered from.
 pub(super) struct Desk {
     pub(super) questions: Questions,
@@ -26,6 +30,9 @@ pub(super) struct Desk {
     next: AtomicU64,
     /// Knows the secrets that the server was given.
     redactor: Mutex<Redactor>,
+    /// Progress that came before it was known whose it is: a server may be quicker to speak of a
+    /// request than its sender is to learn what it is called.
+    early: Mutex<VecDeque<(ProgressToken, Value)>>,
 }
 
 /// A call under way.
@@ -55,6 +62,7 @@ impl Desk {
             changed: watch::Sender::new(0),
             next: AtomicU64::new(0),
             redactor: Mutex::default(),
+            early: Mutex::default(),
         }
     }
 
@@ -112,6 +120,20 @@ impl Desk {
     }
 }
 
+impl UnderWay {
+    /// Says what the call's progress is told under.
+    pub(super) fn progresses_as(&self, token: &ProgressToken) {
+        let mut early = lock(&self.desk.early);
+        *lock(&self.call.progress_token) = Some(token.clone());
+        early.retain(|(other, progress)| {
+            if other == token {
+                self.call.context.progress(progress.clone());
+            }
+            other != token
+        });
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
         lock(&self.desk.calls).retain(|call| call.id != self.call.id);
@@ -119,10 +141,6 @@ impl Drop for UnderWay {
 }
 
 impl Call {
-    pub(super) fn progresses_as(&self, token: ProgressToken) {
-        *lock(&self.progress_token) = Some(token);
-    }
-
     fn is_progressing_as(&self, token: &ProgressToken) -> bool {
         lock(&self.progress_token).as_ref() == Some(token)
     }
@@ -191,13 +209,18 @@ impl ClientHandler for Handler {
         _: NotificationContext<RoleClient>,
     ) {
         let ProgressNotificationParam { progress_token, progress, total, message, .. } = params;
+        let mut progress = json!({"progress": progress, "total": total, "message": message});
+        self.0.redactor().value(&mut progress);
+        let mut early = lock(&self.0.early);
         let calls = lock(&self.0.calls);
-        let whose = calls.iter().find(|call| call.is_progressing_as(&progress_token)).cloned();
-        drop(calls);
-        if let Some(call) = whose {
-            let mut progress = json!({"progress": progress, "total": total, "message": message});
-            self.0.redactor().value(&mut progress);
-            call.context.progress(progress);
+        match calls.iter().find(|call| call.is_progressing_as(&progress_token)) {
+            Some(call) => call.context.progress(progress),
+            None => {
+                early.push_back((progress_token, progress));
+                if early.len() > EARLY_MAX {
+                    early.pop_front();
+                }
+            }
         }
     }
 

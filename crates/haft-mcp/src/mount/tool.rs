@@ -16,7 +16,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value, json};
 
 use super::MountConfig;
-use super::desk::{Call, UnderWay};
+use super::desk::UnderWay;
 use super::link::Link;
 use super::sessions::Sessions;
 use crate::questions::{Kind, Question};
@@ -90,7 +90,7 @@ impl MountedTool {
         for _ in 0..ROUNDS_MAX {
             let stopped = under_way.call.context.stop().cancelled();
             let response = tokio::select! {
-                response = sent(&peer, params.clone(), &under_way.call) => response?,
+                response = sent(&peer, params.clone(), &under_way) => response?,
                 () = stopped => return Err(ToolError::cancelled()),
             };
             match response {
@@ -163,12 +163,12 @@ impl Tool for MountedTool {
 async fn sent(
     peer: &Peer<RoleClient>,
     params: CallToolRequestParams,
-    call: &Call,
+    under_way: &UnderWay,
 ) -> Result<ServerResult, ToolError> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
     let handle = handle.map_err(failed)?;
-    call.progresses_as(handle.progress_token.clone());
+    under_way.progresses_as(&handle.progress_token);
     let mut unanswered = Unanswered { peer: peer.clone(), request: Some(handle.id.clone()) };
     let answer = handle.await_response().await;
     unanswered.request = None;

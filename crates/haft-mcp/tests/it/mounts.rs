@@ -331,6 +331,7 @@ async fn a_servers_sampling_and_its_roots_are_its_callers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_nobody_answers_samples_nothing() {
     let (host, (_directory, counter)) = (Host::start(&TestPlace::new()).await, scratch());
+    let _attached = host.questions.attach(host.node.haft());
     let config = MountConfig::new(name("peer"), peer(&counter, &[("TOOLS", "sample,roots")]));
     host.mounts.mount(config, &user("ann")).await.unwrap();
     let refused = host.call("peer_sample", json!({})).await;

@@ -1,5 +1,5 @@
 """A server of the earlier revision that can be made to lie, to ask and to die."""
-import json, os, sys
+import json, os, sys, time
 
 OUT = sys.stdout
 
@@ -39,6 +39,7 @@ def call(request):
         token = request["params"]["_meta"]["progressToken"]
         for done in (1, 2):
             say({"method": "notifications/progress", "params": {"progressToken": token, "progress": done, "total": 2, "message": text}})
+        time.sleep(0.5)
     if name == "sample":
         prompt = {"role": "user", "content": {"type": "text", "text": "Say a word."}}
         say({"id": "q1", "method": "sampling/createMessage", "params": {"messages": [prompt], "maxTokens": 5}})
