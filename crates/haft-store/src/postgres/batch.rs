@@ -1,5 +1,7 @@
 //! Many appends as few statements: each table's changes as arrays, one array per column.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use haft_core::SessionId;
 use haft_core::journal::Head;
 use tokio_postgres::error::SqlState;
@@ -300,24 +302,40 @@ impl Batch {
     /// Sends everything at once, the commit included: the server works through it in order, and
     /// commits nothing when a statement before has failed. When one cannot be sent, neither is the
     /// commit, and the transaction is for the caller to end.
+    ///
+    /// Every answer is waited for: the first failure says why, all others only that there was one.
     pub(super) async fn commit(&self, connected: &Connected) -> Result<(), tokio_postgres::Error> {
-        tokio::try_join!(
+        let failed = &AtomicBool::new(false);
+        let sent = tokio::join!(
             biased;
-            self.heads.send(connected),
-            self.events.send(connected),
-            self.snapshots.send(connected),
-            self.new_calls.send(connected),
-            self.moved_calls.send(connected),
-            self.closed_waits.send(connected),
-            self.opened_waits.send(connected),
-            self.over_timers.send(connected),
-            self.due_timers.send(connected),
-            self.wakes.send(connected),
-            self.notices.send(connected),
-            connected.run("COMMIT"),
-        )
-        .map(|_| ())
+            unless(failed, self.heads.send(connected)),
+            unless(failed, self.events.send(connected)),
+            unless(failed, self.snapshots.send(connected)),
+            unless(failed, self.new_calls.send(connected)),
+            unless(failed, self.moved_calls.send(connected)),
+            unless(failed, self.closed_waits.send(connected)),
+            unless(failed, self.opened_waits.send(connected)),
+            unless(failed, self.over_timers.send(connected)),
+            unless(failed, self.due_timers.send(connected)),
+            unless(failed, self.wakes.send(connected)),
+            unless(failed, self.notices.send(connected)),
+            unless(failed, connected.run("COMMIT")),
+        );
+        <[_; 12]>::from(sent).into_iter().collect()
     }
+}
+
+/// Sends nothing once something before it has failed.
+async fn unless(
+    failed: &AtomicBool,
+    sending: impl Future<Output = Result<(), tokio_postgres::Error>>,
+) -> Result<(), tokio_postgres::Error> {
+    if failed.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let sent = sending.await;
+    failed.fetch_or(sent.is_err(), Ordering::Relaxed);
+    sent
 }
 
 fn key(session: SessionId) -> Bytes {
