@@ -1,5 +1,7 @@
 //! Finding whoever answers.
 
+use std::time::{Duration, Instant};
+
 use haft_agent::http::{Client, Endpoint, Timeouts};
 
 use super::local::Local;
@@ -8,6 +10,9 @@ use super::{Api, Transport};
 use crate::place::Place;
 use crate::serve::ModelArgs;
 use crate::trouble::{Code, Trouble};
+
+/// How long a server may take from having its store to saying where it is.
+const STARTING_MAX: Duration = Duration::from_secs(3);
 
 /// How a command reaches Haft: a running server, else the store itself.
 #[derive(Debug, Clone, clap::Args)]
@@ -49,6 +54,23 @@ impl Reach {
                 self.api_key.clone().or_else(|| noted.map(|note| note.key)).ok_or_else(no_key)?;
             return Ok(over_http(server, key)?);
         }
+        let deadline = Instant::now() + STARTING_MAX;
+        loop {
+            if let Some(api) = self.noted().await? {
+                return Ok(api);
+            }
+            match self.local(need).await {
+                // Whoever has the store may be a server that is about to say where it is.
+                Err(error) if is_in_use(&error) && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                found => return Ok(Api { transport: Transport::InProcess(found?) }),
+            }
+        }
+    }
+
+    /// The server that serves the data directory, if one answers.
+    async fn noted(&self) -> anyhow::Result<Option<Api>> {
         if let Some(note) = ServerNote::find(&self.place.data) {
             // A note may lie in a directory that came from elsewhere: one's own key goes to this
             // machine only.
@@ -56,10 +78,10 @@ impl Reach {
             let api = over_http(&note.address, own.unwrap_or(note.key))?;
             match api.get("/haft/v1/me").await {
                 Err(error) if error.code() == Code::Unreachable.word() => {}
-                answered => return answered.map(|_| api).map_err(Into::into),
+                answered => return answered.map(|_| Some(api)).map_err(Into::into),
             }
         }
-        Ok(Api { transport: Transport::InProcess(self.local(need).await?) })
+        Ok(None)
     }
 
     async fn local(&self, need: StoreUse) -> anyhow::Result<Local> {
@@ -80,6 +102,11 @@ impl Reach {
                 "name the directory with --data, a server with --server, or start with `haft chat`",
             )
     }
+}
+
+fn is_in_use(error: &anyhow::Error) -> bool {
+    let trouble = error.downcast_ref::<Trouble>();
+    trouble.is_some_and(|trouble| trouble.code() == Code::StoreInUse.word())
 }
 
 fn over_http(base: &str, key: String) -> Result<Api, Trouble> {

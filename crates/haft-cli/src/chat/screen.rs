@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use haft_core::session::{Config, Event, TurnEnding};
-use haft_core::{CallId, CallResult, ContentBlock, Millis, Outcome};
+use haft_core::{ActorKind, CallId, CallResult, ContentBlock, Millis, Outcome};
 use serde_json::Value;
 
 use super::prose::Prose;
 use super::talk::Manner;
 use crate::resolving::decision;
-use crate::terminal::{LiveLine, Paint, Tone, arguments_line, printable, shortened, took};
+use crate::terminal::{LiveLine, Paint, Tone, arguments_line, printable, shortened, took, width};
 
 /// How many lines of a result are shown.
 const RESULT_LINES_MAX: usize = 6;
+/// How long a line is where nobody looks; at a terminal, as long as its lines are.
 const LINE_MAX: usize = 110;
 
 /// The terminal of a conversation. What the model says goes to stdout, all else to stderr.
@@ -84,8 +85,13 @@ impl Screen {
             Event::CallResolved { call, by, decision: decided, .. } => {
                 let called = self.calls.get(call).map(|shown| shown.called.clone());
                 let word = decision(&decided.kind().to_string()).to_owned();
-                let text = format!("{} {word} by {}", called.unwrap_or_default(), by.id.as_str());
-                self.note(Tone::Dim, &text);
+                let by = match by.kind {
+                    ActorKind::System => String::new(),
+                    ActorKind::User | ActorKind::Service | ActorKind::Agent => {
+                        format!(" by {}", by.id.as_str())
+                    }
+                };
+                self.note(Tone::Dim, &format!("{} {word}{by}", called.unwrap_or_default()));
             }
             Event::CallRejected { name, rejection, .. } => {
                 let why = shortened(&format!("{rejection:?}"), LINE_MAX);
@@ -189,7 +195,7 @@ impl Screen {
         let paint = self.paint;
         let time = took(outcome.finished_at.since(outcome.started_at));
         let arguments =
-            paint.paint(Tone::Dim, &shortened(&shown.arguments, LINE_MAX.saturating_sub(20)));
+            paint.paint(Tone::Dim, &shortened(&shown.arguments, line_max().saturating_sub(24)));
         let (mark, tone, said) = match &outcome.result {
             CallResult::Ok(output) => {
                 let value = || output.value.as_ref().map(Value::to_string);
@@ -255,11 +261,16 @@ fn seconds(since: Instant) -> String {
     took(Millis(since.elapsed().as_millis().try_into().unwrap_or(u64::MAX)))
 }
 
+fn line_max() -> usize {
+    width().map_or(LINE_MAX, |width| width - 6)
+}
+
 /// A line as it is, within the width.
 fn cut(line: &str) -> String {
     let line = printable(line);
-    match line.chars().count() > LINE_MAX {
-        true => line.chars().take(LINE_MAX - 1).chain(['…']).collect(),
+    let n_max = line_max();
+    match line.chars().count() > n_max {
+        true => line.chars().take(n_max - 1).chain(['…']).collect(),
         false => line,
     }
 }

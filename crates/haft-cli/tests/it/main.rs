@@ -8,6 +8,7 @@ mod bench;
 mod cluster;
 mod commands;
 mod duel;
+mod golden;
 mod hostile;
 mod mcp;
 mod pty;
