@@ -7,7 +7,7 @@ use haft_store::{Expected, Tenant, Which};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::objects::{Members, Sort};
 use crate::plan::{ToolParam, settled_tools};
 
@@ -83,6 +83,10 @@ async fn put(
         return Ok(());
     }
     let place = sort.place(tenant, id)?;
-    app.objects().put(place, Expected::Absent, &members, &Actor::system(), app.now()).await?;
-    Ok(())
+    let by = Actor::system();
+    match app.objects().put(place, Expected::Absent, &members, &by, app.now()).await {
+        // Another node that starts at the same moment was quicker.
+        Err(error) if error.kind() == Kind::Conflict => Ok(()),
+        put => put.map(|_| ()),
+    }
 }

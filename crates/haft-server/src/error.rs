@@ -72,6 +72,10 @@ impl Error {
         Self { kind, message: message.into(), details: None }
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(Kind::Invalid, message)
     }

@@ -15,6 +15,7 @@ mod pty;
 mod serve;
 mod serving;
 mod stopping;
+mod story;
 mod terminal;
 mod torture;
 mod webhooks;

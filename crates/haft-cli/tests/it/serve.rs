@@ -69,6 +69,26 @@ fn s4_29_a_client_of_another_node_is_there_until_it_leaves() {
 }
 
 #[test]
+fn nodes_that_start_at_the_same_moment_on_an_empty_database_all_serve() {
+    if cluster::is_left_out() {
+        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
+        return;
+    }
+    let cluster = Cluster::private();
+    let url = cluster.url();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let data = tempfile::tempdir().unwrap();
+                let options = ["--database-url", &url];
+                let node = Serving::start_with(data.path(), Some("unknown"), &options);
+                assert_eq!(node.raw("GET", "/readyz", "", "").0, 200);
+            });
+        }
+    });
+}
+
+#[test]
 fn a_stream_that_is_resumed_has_no_gap_and_no_repetition() {
     let data = tempfile::tempdir().unwrap();
     let server = Serving::start(data.path(), None);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::cluster;
+use crate::commands::haft;
 use crate::serve::walk;
 use crate::serving::Serving;
 
@@ -205,6 +206,34 @@ fn a_call_that_waits_is_told_and_the_docs_code_verifies_it() {
     once.sort();
     once.dedup();
     assert_eq!(once.len(), ids.len(), "what was taken is not sent again");
+}
+
+// S1-16: a service that was told calls back and polls, somebody types a command: the wait is one.
+#[test]
+fn who_is_told_and_who_types_decide_one_wait_once() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, receiver) = (serving(data.path(), None, &[]), Receiver::start(204));
+    webhook(&server, &receiver.url(), &["call.waiting.approval"]);
+    let called = |n: usize| {
+        let arguments = json!({ "command": format!("echo {n} >> ran") }).to_string();
+        let ended = haft(data.path(), &["tools", "call", "shell_run", "--args", &arguments]);
+        assert_eq!(ended.code, 3, "{}", ended.stderr);
+        let told = receiver.until("call.waiting.approval", n).remove(n - 1).says();
+        let of = |member: &str| told["data"][member].as_str().unwrap().to_owned();
+        (format!("/haft/v1/sessions/{}/calls/{}", of("session_id"), of("call_id")), of("call_id"))
+    };
+    let (told, call) = called(1);
+    assert_eq!(haft(data.path(), &["approve", &call]).code, 0);
+    let (status, late) = server.ask("POST", &format!("{told}/resolve"), &json!({ "type": "deny" }));
+    let decided = &late["error"]["decided"]["decision"];
+    assert_eq!((status, decided), (409, &json!("approve")), "{late}");
+
+    let (told, call) = called(2);
+    server.post(&format!("{told}/resolve"), &json!({ "type": "deny" }));
+    assert_eq!(server.get(&told)["decided"]["decision"], "deny");
+    assert_ne!(haft(data.path(), &["approve", &call]).code, 0);
+    let ran: Vec<_> = walk(data.path()).into_iter().filter(|file| file == b"1\n").collect();
+    assert_eq!(ran.len(), 1, "what was approved ran, what was denied did not");
 }
 
 #[test]

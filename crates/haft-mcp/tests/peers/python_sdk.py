@@ -1,4 +1,4 @@
-"""The official Python SDK, current revision: a handle, and a question through input-required."""
+"""The official Python SDK, current revision: a plain call, and a handle that is awaited."""
 
 import asyncio
 
