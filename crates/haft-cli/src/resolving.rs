@@ -1,7 +1,7 @@
 //! Ending a wait, and seeing what comes of it.
 
 use haft_core::session::Event;
-use haft_core::{CallResult, Outcome};
+use haft_core::{CallResult, Outcome, Output};
 use serde_json::{Value, json};
 
 use crate::Verdict;
@@ -152,10 +152,7 @@ pub(crate) fn outcome_line(outcome: &Outcome, paint: Paint) -> String {
     let time = took(outcome.finished_at.since(outcome.started_at));
     match &outcome.result {
         CallResult::Ok(output) => {
-            let given = output.first_text().map(str::to_owned);
-            let given = given.or_else(|| output.value.as_ref().map(Value::to_string));
-            let given = given.unwrap_or_default();
-            let shown = shortened(&given, RESULT_MAX);
+            let shown = shortened(&said(output), RESULT_MAX);
             format!(
                 "  {} {}  {shown}",
                 paint.paint(Tone::Good, "✓ done"),
@@ -171,6 +168,14 @@ pub(crate) fn outcome_line(outcome: &Outcome, paint: Paint) -> String {
             )
         }
     }
+}
+
+/// What a tool gave, as people read it: in words, where there are some beside the data.
+pub(crate) fn said(output: &Output) -> String {
+    let value = output.value.as_ref();
+    let words = value.and_then(|value| value["text"].as_str()).or_else(|| output.first_text());
+    let words = words.map(|words| words.trim().to_owned());
+    words.or_else(|| value.map(Value::to_string)).unwrap_or_default()
 }
 
 fn text<'a>(wait: &'a Value, member: &str) -> &'a str {

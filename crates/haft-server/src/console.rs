@@ -68,6 +68,7 @@ static ASSETS: &[Asset] = assets! {
     "views/inbox.js": JAVASCRIPT,
     "views/login.js": JAVASCRIPT,
     "views/memories.js": JAVASCRIPT,
+    "views/mounts.js": JAVASCRIPT,
     "views/permissions.js": JAVASCRIPT,
     "views/rules.js": JAVASCRIPT,
     "views/session.js": JAVASCRIPT,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::prose::Prose;
 use super::talk::Manner;
-use crate::resolving::decision;
+use crate::resolving::{decision, said};
 use crate::terminal::{LiveLine, Paint, Tone, arguments_line, printable, shortened, took, width};
 
 /// How many lines of a result are shown.
@@ -197,11 +197,7 @@ impl Screen {
         let arguments =
             paint.paint(Tone::Dim, &shortened(&shown.arguments, line_max().saturating_sub(24)));
         let (mark, tone, said) = match &outcome.result {
-            CallResult::Ok(output) => {
-                let value = || output.value.as_ref().map(Value::to_string);
-                let text = output.first_text().map(str::to_owned).or_else(value);
-                ("✓", Tone::Good, text.unwrap_or_default())
-            }
+            CallResult::Ok(output) => ("✓", Tone::Good, said(output)),
             CallResult::Err(failure) => ("✗", Tone::Bad, failure.message.clone()),
         };
         let called = paint.paint(Tone::Bold, &shown.called);

@@ -225,7 +225,7 @@ fn who_is_told_and_who_types_decide_one_wait_once() {
     let (told, call) = called(1);
     assert_eq!(haft(data.path(), &["approve", &call]).code, 0);
     let (status, late) = server.ask("POST", &format!("{told}/resolve"), &json!({ "type": "deny" }));
-    let decided = &late["error"]["decided"]["decision"];
+    let decided = &late["error"]["details"]["decided"]["decision"];
     assert_eq!((status, decided), (409, &json!("approve")), "{late}");
 
     let (told, call) = called(2);

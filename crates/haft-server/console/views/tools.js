@@ -5,13 +5,14 @@ import { DIFF_STYLE, renderDiff } from "../elements/diff.js";
 import { SchemaForm, FORM_STYLE } from "../elements/form.js";
 import { took } from "../time.js";
 import { MODES, UNCLASSIFIED } from "../words.js";
+import { mountsPanel } from "./mounts.js";
 
 /** @typedef {import("../app.js").App} App */
 
 /** @param {App} app */
 export async function toolsView(app) {
   app.style(FORM_STYLE + DIFF_STYLE);
-  const { data } = await app.haft.tools();
+  const [{ data }, mounts] = await Promise.all([app.haft.tools(), mountsPanel(app)]);
   const detail = h("div", { class: "stack" });
   const list = h("ul", { class: "rows", "aria-label": "Tools" });
   const search = h("input", { class: "input", type: "search", placeholder: `Search ${data.length} tools`, "aria-label": "Search tools", oninput: () => showList() });
@@ -20,7 +21,7 @@ export async function toolsView(app) {
   showList();
   if (selected) showTool(app, detail, selected);
   fill(app.main, h("div", { class: "page" }, h("div", { class: "top" }, h("h1", {}, "Tools"), h("span", { class: "spring" }), findingsBadge(data)),
-    h("div", { class: "cols" }, h("div", { class: "panel" }, h("div", { class: "pad search" }, search), list), detail)));
+    h("div", { class: "cols" }, h("div", { class: "panel" }, h("div", { class: "pad search" }, search), list), detail), mounts));
 }
 
 /** @param {any} tool @param {string} words */

@@ -1,10 +1,13 @@
 /** What people look at and edit beside the sessions: agents and their like, rules, wakes, journals. */
 
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
 import { test } from "node:test";
 
 import { at, button, decisions, opensDesk, server, shot } from "./desk.mjs";
 import { axeFindings } from "./harness.mjs";
+import { Server } from "./server.mjs";
 
 opensDesk();
 
@@ -184,4 +187,34 @@ test("a permission for everyone is tried on what happened, settles what waits, a
   await page.getByText("No standing permission").waitFor();
   assert.deepEqual((await server.get("/grants")).data, []);
   await page.context().close();
+});
+
+test("a mounted server's changed tool waits with its difference until somebody accepts it", async () => {
+  const own = await Server.start({ args: ["--allow-mcp-commands"] });
+  const file = path.join(own.data, "tools.txt");
+  await writeFile(file, "echo:Say it again.");
+  const peer = path.join(import.meta.dirname, "../../../haft-mcp/tests/it/peer.py");
+  const env = { TOOLS_FILE: file, COUNTER: path.join(own.data, "counter") };
+  await own.post("/mcp/servers", { name: "parrot", command: ["python3", peer], env });
+  await writeFile(file, "echo:Say it louder.,shout:Does shout.");
+  const page = await at("/tools", { of: own, width: 1360 });
+  const row = page.getByRole("list", { name: "MCP servers" }).locator("li").first();
+  await row.locator("summary").click();
+  await button(row, "Ask it anew").click();
+  await row.getByText("2 to accept").waitFor();
+  await row.locator("tr.removed", { hasText: "Say it again." }).waitFor();
+  await row.locator("tr.added", { hasText: "Say it louder." }).waitFor();
+  assert.deepEqual(await axeFindings(page), []);
+  await shot(page, "mounted");
+  await button(row, "Accept this definition").first().click();
+  await row.getByText("1 to accept").waitFor();
+  await button(row, "Accept this definition").click();
+  await own.until(async () => (await own.get("/mcp/servers/parrot")).pending.length === 0, "nothing to accept");
+  assert.deepEqual(Object.keys((await own.get("/mcp/servers/parrot")).tools), ["echo", "shout"]);
+  await row.locator("summary").click();
+  await button(row, "Unmount").click();
+  await page.getByText("None is mounted.").waitFor();
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
+  await own.stop();
 });
