@@ -86,8 +86,9 @@ fn copied(here: &Path, copy: &Path) -> anyhow::Result<bool> {
             fs::copy(entry.path(), copy.join(entry.file_name()))?;
         }
     }
+    // `npm ci` refuses a lock file without the builds for other systems, which a mirror may lack.
     let mut install = Command::new("npm");
-    install.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(copy);
+    install.args(["install", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(copy);
     succeeds(&mut install)
 }
 
