@@ -21,6 +21,9 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
+/// What keeps each block true.
+const MARK: &str = "<!-- tested by: crates/haft-cli/tests/it/golden.rs -->";
+
 const HEAD: &str = "# The command `haft`
 
 Written by `cargo xtask docs cli` from the commands themselves.
@@ -45,6 +48,7 @@ Settings come from flags, then from the environment, then from `haft.toml` (or t
 `HAFT_CONFIG` names): a setting has the name of its flag, with `_` for `-`, at the top for every
 command, in a table for the command of that name.
 
+<!-- tested by: crates/haft-cli/tests/it/golden.rs -->
 ```toml
 data = \"/var/lib/haft\"
 
@@ -85,7 +89,10 @@ pub(crate) fn reference() -> Verdict {
 fn describe(command: &mut Command, name: &str, page: &mut String) {
     let help = command.render_long_help().to_string();
     let lines: Vec<String> = help.lines().map(|line| without_values(line.trim_end())).collect();
-    page.push_str(&format!("\n## `{name}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+    page.push_str(&format!(
+        "\n## `{name}`\n\n{MARK}\n```text\n{}\n```\n",
+        lines.join("\n").trim_end()
+    ));
     for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
         let below = format!("{name} {}", sub.get_name());
         if sub.get_name() != "help" {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haft_core::session::{
     ActiveGoal, Activity, Call, Event, Open, State, Suspension, SuspensionKind,
 };
-use haft_core::{SessionId, Timestamp};
+use haft_core::{Arguments, SessionId, Timestamp, ToolName};
 use haft_runtime::{ToolContext, ToolError};
 use haft_store::{ListedSession, Page, SessionFilter, Store};
 use serde::Deserialize;
@@ -312,6 +312,16 @@ impl Sight {
             },
             shell: self.shell,
         })
+    }
+
+    /// Takes the session for one that waits for nobody, if it waits for this call only.
+    pub(crate) fn disregard(&mut self, tool: &ToolName, arguments: &Arguments) {
+        let is_it = |call: &Call| {
+            call.contract.tool == *tool && call.arguments.record() == arguments.record()
+        };
+        if self.open().is_some_and(|open| open.waiting().all(|(call, _)| is_it(call))) {
+            self.blocked = None;
+        }
     }
 
     /// The call that has waited longest for someone.

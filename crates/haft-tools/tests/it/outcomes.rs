@@ -68,6 +68,22 @@ async fn s2_t19_s2_t20_s2_45_s2_47_d15_only_a_result_shows_that_a_criterion_is_m
     assert_eq!(status(&agency, one).await, "fail");
 }
 
+// A call that waits for someone does not stand in its own way; another one does.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_passed_is_shared_once_someone_agrees() {
+    let agency = Agency::new();
+    let one = agency.session("ada").await;
+    agency.place.put("b.txt", "the release is out for everyone\n");
+    agency.aim(one, "ship", &["the release is out for everyone"]).await;
+    agency.call(one, "read", json!({ "path": "/workspace/b.txt" })).await.unwrap();
+    let note = |content: &str| json!({ "content": content, "requireOutcomePass": true });
+    let shared = agency.agreed(one, "memory_promote_note", note("it is out")).await.unwrap();
+    assert_eq!(shared["outcomeEvaluation"]["promotionReady"], true, "{shared:#}");
+    agency.propose(one, "shell_exec", json!({ "command": "true" })).await;
+    let beside = agency.agreed(one, "memory_promote_note", note("really")).await.unwrap_err();
+    assert!(beside.contains("`blocked`"), "{beside}");
+}
+
 // D15: in every script, and without criteria by the title.
 #[tokio::test(flavor = "multi_thread")]
 async fn d15_criteria_of_every_script_and_none_at_all_have_a_path() {
