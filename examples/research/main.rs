@@ -60,30 +60,33 @@ fn start(place: &Path, script: &str) -> Result<Haft, Failed> {
     Ok(haft_tools::install(builder, hands).start(store)?)
 }
 
-async fn research(place: &Path) -> Result<(), Failed> {
-    fs::create_dir_all(place.join("work/sources"))?;
-    fs::create_dir(place.join("agent"))?;
-    let source = "The harbour bridge was opened to traffic in 1932 after eight years of work.\n";
-    fs::write(place.join("work/sources/harbour.txt"), source)?;
-
-    let haft = start(place, include_str!("find.toml"))?;
-    // A person's goal, and what a result must show before it counts as reached.
-    let goal = Goal::new("When was it opened?", None, ["opened to traffic in 1932"])?;
-    let messages = ["When was the harbour bridge opened?", "Then keep that for later, please."];
-    play::play(&haft, researcher(), Some(goal), &messages).await?;
-    haft.shutdown(Duration::from_secs(5)).await;
-
-    println!("\nanother day, another process");
-    let haft = start(place, include_str!("recall.toml"))?;
-    play::play(&haft, researcher(), None, &["Remind me: when was the bridge opened?"]).await?;
-    haft.shutdown(Duration::from_secs(5)).await;
-    Ok(())
+/// What one process does: it serves a session of the agent, and stops.
+fn process(place: &Path, script: &str, goal: Option<Goal>, said: &[&str]) -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let haft = start(place, script)?;
+        play::play(&haft, researcher(), goal, said).await?;
+        haft.shutdown(Duration::from_secs(5)).await;
+        Ok(())
+    })
 }
 
 fn main() -> Result<(), Failed> {
     // A sandbox starts this program again as its launcher; nothing may happen before that.
     launcher::main_if_asked();
     let place = tempfile::tempdir()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(research(place.path()))
+    let place = place.path();
+    fs::create_dir_all(place.join("work/sources"))?;
+    fs::create_dir(place.join("agent"))?;
+    let source = "The harbour bridge was opened to traffic in 1932 after eight years of work.\n";
+    fs::write(place.join("work/sources/harbour.txt"), source)?;
+
+    // A person's goal, and what a result must show before it counts as reached.
+    let goal = Goal::new("When was it opened?", None, ["opened to traffic in 1932"])?;
+    let said = ["When was the harbour bridge opened?", "Then keep that for later, please."];
+    process(place, include_str!("find.toml"), Some(goal), &said)?;
+
+    println!("\nanother day, another process");
+    let said = ["Remind me: when was the bridge opened?"];
+    process(place, include_str!("recall.toml"), None, &said)
 }
