@@ -131,6 +131,19 @@ impl Objects {
         Ok(self.store.put_versions(puts, by, at).await?)
     }
 
+    /// Takes away what there is under an id.
+    pub(crate) async fn remove(
+        &self,
+        tenant: &Tenant,
+        sort: Sort,
+        id: &str,
+        by: &Actor,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let seen = self.get(tenant, sort, id).await?;
+        self.delete(sort.place(tenant, id)?, &seen, by, at).await
+    }
+
     /// Takes a thing away.
     pub(crate) async fn delete(
         &self,

@@ -134,9 +134,7 @@ async fn delete<K: Kept>(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
-    let place = K::SORT.place(&caller.tenant, &id)?;
-    app.objects().delete(place, &kept, &caller.actor, app.now()).await?;
+    app.objects().remove(&caller.tenant, K::SORT, &id, &caller.actor, app.now()).await?;
     Ok(Json(json!({ "id": id, "type": format!("{}_deleted", K::KIND) })))
 }
 

@@ -197,9 +197,7 @@ pub(crate) async fn delete(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let skill = app.objects().get(&caller.tenant, SORT, &id).await?;
-    let place = SORT.place(&caller.tenant, &id)?;
-    app.objects().delete(place, &skill, &caller.actor, app.now()).await?;
+    app.objects().remove(&caller.tenant, SORT, &id, &caller.actor, app.now()).await?;
     Ok(Json(json!({ "id": id, "type": "skill_deleted" })))
 }
 
