@@ -1,7 +1,7 @@
 //! A session's events, read from its log: all of them so far, or as they come.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
@@ -26,22 +26,32 @@ const REMEMBERED: usize = 16;
 
 type Slot = Arc<tokio::sync::Mutex<Pages>>;
 
-/// The events of sessions that were read lately.
+/// The events of sessions that were read lately, the latest last.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Feeds(Arc<Mutex<HashMap<SessionId, Slot>>>);
+pub(crate) struct Feeds(Arc<Mutex<VecDeque<(SessionId, Slot)>>>);
 
 impl Feeds {
     fn slot(&self, store: &Store, session: SessionId) -> Slot {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !slots.contains_key(&session) && slots.len() >= REMEMBERED {
-            slots.clear();
+        let mut slots = self.lock();
+        let known = slots.iter().position(|(of, _)| *of == session);
+        let slot = match known.and_then(|at| slots.remove(at)) {
+            Some((_, slot)) => slot,
+            None => Arc::new(tokio::sync::Mutex::new(Pages::new(store, session))),
+        };
+        if slots.len() >= REMEMBERED {
+            slots.pop_front();
         }
-        let fresh = || Arc::new(tokio::sync::Mutex::new(Pages::new(store, session)));
-        Arc::clone(slots.entry(session).or_insert_with(fresh))
+        slots.push_back((session, Arc::clone(&slot)));
+        slot
     }
 
     fn forget(&self, session: SessionId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
+        self.lock().retain(|(of, _)| *of != session);
+    }
+
+    /// A panic while it is held leaves it whole.
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(SessionId, Slot)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,5 +188,26 @@ impl Follower {
             woken = told => woken,
             () = tokio::time::sleep(LOOK_EVERY) => Woken::Look,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_read_for_longest_is_forgotten_first() {
+        let data = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(data.path()).unwrap();
+        let feeds = Feeds::default();
+        let slot = |session| feeds.slot(&store, SessionId::from_bits(session));
+        let (first, second) = (slot(1), slot(2));
+        for session in 3..=16 {
+            slot(session);
+        }
+        assert!(Arc::ptr_eq(&first, &slot(1)), "all sixteen are remembered");
+        slot(17);
+        assert!(Arc::ptr_eq(&first, &slot(1)), "it was read again");
+        assert!(!Arc::ptr_eq(&second, &slot(2)), "it was not");
     }
 }

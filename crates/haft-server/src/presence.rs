@@ -22,8 +22,8 @@ use crate::error::Error;
 /// How often it is looked for calls that no client is there for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How many such calls are dealt with at a time.
-const CALLS_MAX: u32 = 256;
+/// How many such calls are read at a time.
+const PAGE: u32 = 256;
 
 /// Who is there, on this node.
 #[derive(Debug, Clone)]
@@ -164,26 +164,33 @@ pub(crate) async fn watch(app: App, grace: Millis) {
 async fn look(app: &App, grace: Millis) -> Result<(), Error> {
     let kind = Some(SuspensionKind::ClientExec);
     let filter = PendingFilter { tenant: None, session: None, kind };
-    let presence = app.presence();
-    presence.tell().await?;
-    let now = app.now();
-    for wait in app.store().pending(&filter, &Page::first(CALLS_MAX)).await? {
-        if wait.since + grace > now {
-            continue;
+    app.presence().tell().await?;
+    let (now, mut page) = (app.now(), Page::first(PAGE));
+    loop {
+        let waits = app.store().pending(&filter, &page).await?;
+        for wait in waits.iter().filter(|wait| wait.since + grace <= now) {
+            end_if_abandoned(app, wait, grace).await?;
         }
-        let Some(loaded) = app.store().load(wait.session).await? else { continue };
-        let Some(open) = loaded.state.as_open() else { continue };
-        let Some(call) = open.call(wait.call) else { continue };
-        let called = open.config.toolset.called(call.contract.tool.as_str());
-        let is_a_programs = call.contract.ownership == Ownership::Custom;
-        if is_a_programs || !presence.is_abandoned(&wait, called, grace).await? {
-            continue;
+        match waits.last() {
+            Some(last) if waits.len() == PAGE as usize => page = Page::after(last.cursor(), PAGE),
+            _ => return Ok(()),
         }
-        let gone = ClientGone { call: wait.call, round: wait.round };
-        // Whoever was faster has ended the wait, which is as good.
-        if let Err(error) = app.haft().driver().input(wait.session, Input::ClientGone(gone)).await {
-            tracing::debug!(%error, "a call without a client was not ended");
-        }
+    }
+}
+
+async fn end_if_abandoned(app: &App, wait: &Pending, grace: Millis) -> Result<(), Error> {
+    let Some(loaded) = app.store().load(wait.session).await? else { return Ok(()) };
+    let Some(open) = loaded.state.as_open() else { return Ok(()) };
+    let Some(call) = open.call(wait.call) else { return Ok(()) };
+    let called = open.config.toolset.called(call.contract.tool.as_str());
+    let is_a_programs = call.contract.ownership == Ownership::Custom;
+    if is_a_programs || !app.presence().is_abandoned(wait, called, grace).await? {
+        return Ok(());
+    }
+    let gone = ClientGone { call: wait.call, round: wait.round };
+    // Whoever was faster has ended the wait, which is as good.
+    if let Err(error) = app.haft().driver().input(wait.session, Input::ClientGone(gone)).await {
+        tracing::debug!(%error, "a call without a client was not ended");
     }
     Ok(())
 }
