@@ -274,9 +274,13 @@ impl Tool for DelegationTool {
         Box::pin(async move { Err(ToolError::internal(message)) })
     }
 
-    fn delegates(&self, arguments: &ToolArguments) -> Option<Delegated> {
-        let task = arguments.get("task").and_then(Value::as_str)?;
+    fn delegates(
+        &self,
+        arguments: &ToolArguments,
+        _: &ToolContext,
+    ) -> Result<Option<Delegated>, ToolError> {
+        let task = arguments.get("task").and_then(Value::as_str).unwrap_or_default();
         let task = vec![ContentBlock::Text { text: task.to_owned() }];
-        Some(Delegated { config: self.agent.config(), task })
+        Ok(Some(Delegated::to(self.agent.config(), task)))
     }
 }

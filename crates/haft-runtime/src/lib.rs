@@ -48,8 +48,8 @@ pub use standing::{HeldGrant, Holder, LedgerError};
 #[doc(hidden)]
 pub use tool::__private;
 pub use tool::{
-    Delegated, FunctionTool, Need, Services, Tool, ToolArguments, ToolContext, ToolError,
-    ToolFuture, Weighed,
+    Delegated, FunctionTool, Need, Role, Services, Tool, ToolArguments, ToolContext, ToolError,
+    ToolFuture, Until, Weighed,
 };
 pub use toolbox::{
     Invocation, Judgement, Middleware, Next, Opinion, Policy, Redactor, SealError, SealingKey,

@@ -1,8 +1,9 @@
 //! The hands: whoever runs tools and asks models on behalf of the driver.
 
 use std::future::Future;
+use std::sync::Arc;
 
-use haft_core::session::{Call, Input, Open, ToolChange};
+use haft_core::session::{Call, Config, Input, Open, ToolChange};
 use haft_core::{Actor, SessionId};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +31,8 @@ pub struct Job {
     pub session: SessionId,
     /// Who opened the session.
     pub opened_by: Actor,
+    /// How the session behaves.
+    pub config: Arc<Config>,
     /// The session's turn.
     pub turn: u32,
     /// What to do.

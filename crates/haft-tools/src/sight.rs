@@ -104,6 +104,20 @@ impl Viewer {
         found.ok().filter(|found| agent_of(found) == self.agent).ok_or_else(|| unknown(named))
     }
 
+    /// A session that the asking one opened itself.
+    pub(crate) async fn child(&self, named: &str) -> Result<ListedSession, ToolError> {
+        let found = self.session(Some(named)).await?;
+        if found.parent != Some(self.own.session) {
+            let message = format!(
+                "expected a session that this one opened, found {}; `session_list_children` \
+                 lists them",
+                found.session
+            );
+            return Err(ToolError::invalid(message));
+        }
+        Ok(found)
+    }
+
     /// How a session is related to the asking one.
     pub(crate) fn relation(&self, other: &ListedSession) -> Option<Relation> {
         if other.session == self.own.session {

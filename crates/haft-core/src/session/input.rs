@@ -360,7 +360,7 @@ pub enum AttemptReport {
         /// What the call would do to the world as it is.
         preview: Preview,
     },
-    /// The tool gives the work to a child, whose last word will be the result.
+    /// The tool gives the work to a child.
     Delegated(Box<Delegation>),
 }
 

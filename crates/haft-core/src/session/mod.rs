@@ -26,7 +26,7 @@ mod usage;
 mod wake;
 
 pub use admission::{Approved, Basis, Permit, RejectReason, Rejection};
-pub use child::{Delegation, Parent};
+pub use child::{Awaits, Delegation, Hears, Parent};
 pub use config::{Config, Driver, Limits, MessageRule, MisuseRule};
 pub use decide::{accept, decide, note};
 pub use effect::{Decision, Effect, Reply};

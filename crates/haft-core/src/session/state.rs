@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::admission::Permit;
-use super::child::{Delegation, Parent};
+use super::child::{Awaits, Delegation, Parent};
 use super::config::Config;
 use super::event::StartCause;
 use super::goal::ActiveGoal;
@@ -378,6 +378,16 @@ impl Open {
 }
 
 impl Call {
+    /// Returns whether it waits for its child's session to be opened, and for nobody.
+    pub fn awaits_opening(&self) -> bool {
+        let opening = |child: &Arc<Delegation>| matches!(child.awaits, Awaits::Opening { .. });
+        let waits = match &self.phase {
+            Phase::Waiting(wait) => wait.kind == SuspensionKind::Child,
+            _ => false,
+        };
+        waits && self.child.as_ref().is_some_and(opening)
+    }
+
     /// Returns who approved it last, if anyone did: it then runs on their behalf.
     pub fn approved_by(&self) -> Option<&Actor> {
         let approved = |decided: &&DecidedBy| decided.kind == DecidedKind::Approve;

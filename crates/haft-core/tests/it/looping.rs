@@ -5,16 +5,16 @@ use std::sync::Arc;
 use haft_core::permission::{Exposure, Level};
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, ChildStopped, Config, ContextSummarised,
-    Delegation, Directive, Effect, Event, FollowUp, Input, Learning, LearningKind, Limits,
-    ModelAnswered, Next, ParentTold, Phase, Priority, Refusal, Reply, Resolution, Stale, Summary,
-    SuspensionKind, TurnEnding, Usage, Wake, WakeCancelled, WakeQueued,
+    Delegation, Directive, Effect, Event, FollowUp, Goal, GoalSet, Input, Learning, LearningKind,
+    Limits, ModelAnswered, Next, ParentTold, Phase, Priority, Refusal, Reply, Resolution, Stale,
+    Summary, SuspensionKind, TurnEnding, Usage, Wake, WakeCancelled, WakeQueued,
 };
 use haft_core::{
     Actor, CallResult, Directives, ErrorClass, Millis, Output, SessionId, Timestamp, WakeId,
 };
 
 use crate::world::{
-    World, agent, agent_tool, ann, charge, child_opened, delegation, ok, read, wake_at,
+    World, agent, agent_tool, ann, charge, child_opened, delegation, ok, own_work, read, wake_at,
 };
 
 fn limited(limits: Limits) -> World {
@@ -372,4 +372,43 @@ fn a_parent_is_told_of_every_run_until_it_knows() {
     world.input(Input::ParentTold(ParentTold { turn: 1 })).unwrap();
     world.crash();
     assert!(!world.effects.contains(&Effect::TellParent { turn: 1 }));
+}
+
+// S2-T15, S2-41: a child that works on its own is what the call comes to, once it is open; the
+// parent goes on, and is not told of the child's runs.
+#[test]
+fn s2_t15_a_call_that_awaits_only_the_opening_lets_the_session_go_on() {
+    let mut world = World::model();
+    world.say("go").unwrap();
+    let call = world.answer(&[&agent_tool()])[0];
+    let report = AttemptReport::Delegated(own_work().into());
+    world.input(Input::AttemptEnded(AttemptEnded { call, attempt: 1, report })).unwrap();
+    assert!(world.effects.contains(&Effect::OpenChild { call }));
+    world.crash();
+    assert!(world.effects.contains(&Effect::OpenChild { call }), "opened again, if it was not");
+    childs_word(&mut world, call, Actor::system()).unwrap();
+    world.effects.clear();
+    world.input(Input::Woken).unwrap();
+    assert_eq!(world.effects, [Effect::RunModel { turn: 2, attempt: 1 }]);
+    world.interrupt().unwrap();
+    let stops = |effect: &Effect| matches!(effect, Effect::StopChild { .. });
+    assert!(!world.effects.iter().any(stops), "what works on its own goes on");
+}
+
+#[test]
+fn s2_t15_a_child_on_its_own_has_its_goal_and_owes_its_parent_no_word() {
+    let mut opened = child_opened();
+    let goal = Goal::new("ship", None, ["it is out"]).unwrap();
+    opened.delegation = Arc::new(Delegation { goal: Some(goal.clone()), ..own_work() });
+    opened.parent.hears = opened.delegation.awaits.hears();
+    let mut world = World::unopened();
+    world.input(Input::ChildOpened(opened)).unwrap();
+    assert_eq!(world.open().goal.as_ref().unwrap().goal, goal);
+    let itself =
+        Input::GoalSet(GoalSet { goal: Goal::new("rest", None, [""]).unwrap(), by: agent() });
+    assert!(matches!(world.input(itself), Err(Refusal::NotAllowed { .. })));
+    world.answer(&[]);
+    world.crash();
+    let tells = |effect: &Effect| matches!(effect, Effect::TellParent { .. });
+    assert!(!world.effects.iter().any(tells));
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::world::{
     World, agent_tool, ann, approve, arguments_of, bob, browser, charge, deny, email, err,
-    grant_for, mutating, offered_grant, ok, question, read, tool, wake_at,
+    grant_for, mutating, offered_grant, ok, own_work, question, read, tool, wake_at,
 };
 use haft_core::permission::{Level, Verdict};
 use haft_core::session::{
@@ -228,10 +228,8 @@ fn report(world: &mut World, step: &Step) -> Option<Refusal> {
             world.input(ended(world, *pick, 0, report)).err()
         }
         Step::Delegate(pick) => {
-            let delegation = Delegation {
-                child: SessionId::from_bits(world.fresh()),
-                ..crate::world::delegation()
-            };
+            let given = if pick % 2 == 0 { crate::world::delegation() } else { own_work() };
+            let delegation = Delegation { child: SessionId::from_bits(world.fresh()), ..given };
             let report = AttemptReport::Delegated(delegation.into());
             world.input(ended(world, *pick, 0, report)).err()
         }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use haft_core::journal::{Entry, Head, replay};
 use haft_core::permission::{SourceReport, StandingGrant};
 use haft_core::session::{
-    Activity, AnswerDetails, AttemptEnded, AttemptReport, CallsProposed, Check, ChildOpened,
-    Config, Decision, Delegation, Driver, Effect, Event, Expired, Input, Interrupted,
-    MessageArrived, ModelAnswered, Open, Opened, Parent, Phase, PolicyFacts, Priority, Proposal,
-    Refusal, Reply, Resolution, Resolved, Returned, SoundCall, State, Wake, accept, decide, note,
+    Activity, AnswerDetails, AttemptEnded, AttemptReport, Awaits, CallsProposed, Check,
+    ChildOpened, Config, Decision, Delegation, Driver, Effect, Event, Expired, Hears, Input,
+    Interrupted, MessageArrived, ModelAnswered, Open, Opened, Parent, Phase, PolicyFacts, Priority,
+    Proposal, Refusal, Reply, Resolution, Resolved, Returned, SoundCall, State, Wake, accept,
+    decide, note,
 };
 use haft_core::tool::{Definition, Executor, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
@@ -267,12 +268,21 @@ pub(crate) fn delegation() -> Delegation {
         message: MessageId::from_bits(89),
         config: Config::default(),
         task: vec![ContentBlock::Text { text: "look around".into() }],
+        goal: None,
+        awaits: Awaits::Word,
     }
+}
+
+/// The same for a child that works on its own, which the call comes to.
+pub(crate) fn own_work() -> Delegation {
+    let output = Output::of_text("it is open");
+    Delegation { awaits: Awaits::Opening { output }, ..delegation() }
 }
 
 pub(crate) fn child_opened() -> ChildOpened {
     let session = SessionId::from_bits(77);
-    let parent = Parent { session, call: CallId::from_bits(2), root: session, depth: 1 };
+    let (call, hears) = (CallId::from_bits(2), Hears::All);
+    let parent = Parent { session, call, root: session, depth: 1, hears };
     ChildOpened { delegation: Arc::new(delegation()), by: ann(), parent }
 }
 

@@ -194,6 +194,9 @@ impl Haft {
         }
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
+        if is_under_way(&loaded.state, call) {
+            return Ok(None);
+        }
         let phase = loaded.state.as_open().and_then(|open| open.call(call)).map(|call| &call.phase);
         match phase {
             Some(Phase::Waiting(suspension)) => {
@@ -330,7 +333,11 @@ impl Haft {
 /// Returns whether there is nothing to tell of a call yet: it neither waits nor is over.
 fn is_under_way(state: &State, call: CallId) -> bool {
     let found = state.as_open().and_then(|open| open.call(call));
-    found.is_some_and(|call| !matches!(call.phase, Phase::Waiting(_) | Phase::Settled { .. }))
+    found.is_some_and(|call| match &call.phase {
+        Phase::Waiting(_) => call.awaits_opening(),
+        Phase::Settled { .. } => false,
+        _ => true,
+    })
 }
 
 /// What an event tells about a call that is waited for.

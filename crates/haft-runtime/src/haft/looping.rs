@@ -1,10 +1,8 @@
 //! What keeps a session going beside its messages: wakes, and the sessions below it.
 
-use haft_core::session::{
-    Input, Open, Phase, Reply, SuspensionKind, Wake, WakeCancelled, WakeQueued,
-};
+use haft_core::session::{Input, Open, Reply, Wake, WakeCancelled, WakeQueued};
 use haft_core::{Actor, SessionId, WakeId};
-use haft_store::{Page, Pending, PendingFilter};
+use haft_store::{Page, Pending, PendingFilter, SessionFilter};
 
 use super::Haft;
 use crate::error::InputError;
@@ -12,6 +10,8 @@ use crate::model::WakeWish;
 
 /// How many waits of one session are looked at.
 const WAITS_MAX: u32 = 200;
+/// How many sessions are listed at once.
+const PAGE: u32 = 100;
 
 impl Haft {
     /// Has a session go on by itself after a while.
@@ -58,30 +58,48 @@ impl Haft {
         Ok(loaded.state.as_open().map_or(session, Open::root))
     }
 
-    /// Returns what waits for people in a session and in those of its sub-agents at work.
+    /// Returns what waits for people in a session and in those of its sub-agents.
     ///
     /// # Errors
     ///
     /// When the store has trouble.
     pub async fn waits_below(&self, session: SessionId) -> Result<Vec<Pending>, InputError> {
-        let (mut found, mut sessions) = (Vec::new(), vec![session]);
-        while let Some(session) = sessions.pop() {
+        let mut found = Vec::new();
+        for session in std::iter::once(session).chain(self.below(session).await?) {
             let filter = PendingFilter { session: Some(session), ..PendingFilter::default() };
             found.extend(self.store().pending(&filter, &Page::first(WAITS_MAX)).await?);
-            let Some(loaded) = self.store().load(session).await? else { continue };
-            let open = loaded.state.as_open();
-            sessions.extend(open.into_iter().flat_map(children));
         }
         Ok(found)
     }
-}
 
-/// The sub-agents for which a session's calls wait.
-fn children(open: &Open) -> impl Iterator<Item = SessionId> {
-    open.calls().filter_map(|call| match &call.phase {
-        Phase::Waiting(wait) if wait.kind == SuspensionKind::Child => {
-            call.child.as_ref().map(|delegation| delegation.child)
+    /// Returns the sessions of a session's sub-agents and of theirs, whether or not anyone waits
+    /// for them.
+    ///
+    /// # Errors
+    ///
+    /// When the store has trouble.
+    pub async fn below(&self, session: SessionId) -> Result<Vec<SessionId>, InputError> {
+        let (mut found, mut unseen) = (Vec::new(), vec![session]);
+        while let Some(session) = unseen.pop() {
+            let children = self.children(session).await?;
+            found.extend(&children);
+            unseen.extend(children);
         }
-        _ => None,
-    })
+        Ok(found)
+    }
+
+    async fn children(&self, session: SessionId) -> Result<Vec<SessionId>, InputError> {
+        let filter = SessionFilter { parent: Some(session), ..SessionFilter::default() };
+        let (mut found, mut page) = (Vec::new(), Page::first(PAGE));
+        loop {
+            let listed = self.store().sessions(&filter, &page).await?;
+            found.extend(listed.iter().map(|listed| listed.session));
+            match listed.last() {
+                Some(last) if listed.len() == PAGE as usize => {
+                    page = Page::after(last.session, PAGE)
+                }
+                _ => return Ok(found),
+            }
+        }
+    }
 }

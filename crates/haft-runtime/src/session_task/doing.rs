@@ -76,6 +76,7 @@ impl<P: Performer> SessionTask<P> {
     fn start(&mut self, task: Task) {
         let Some(open) = self.state.as_open() else { return };
         let (opened_by, turn) = (open.opened_by.clone(), open.turn);
+        let config = Arc::clone(&open.config);
         let key = task.key();
         let stop = CancellationToken::new();
         self.n_jobs += 1;
@@ -94,7 +95,7 @@ impl<P: Performer> SessionTask<P> {
                 // The task may be gone: then the next owner recovers the call.
                 return mailbox.send(letter).await.unwrap_or_default();
             }
-            let job = Job { session, opened_by, turn, task, stop: stop.clone() };
+            let job = Job { session, opened_by, config, turn, task, stop: stop.clone() };
             let input = job::run(Arc::clone(&shared.performer), job, shared.stop_grace).await;
             shared.observer.pass(Boundary::JobEnded);
             let stopped = stop.is_cancelled();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use haft_core::journal::Entry;
 use haft_core::session::{
-    ChildOpened, ChildStopped, Event, Fit, Input, Interrupted, Parent, ParentTold, PolicyFacts,
-    Refusal, Resolution, Resolved, Stale, State, TurnEnding, note,
+    Awaits, ChildOpened, ChildStopped, Event, Fit, Input, Interrupted, Parent, ParentTold,
+    PolicyFacts, Refusal, Resolution, Resolved, Stale, State, TurnEnding, note,
 };
 use haft_core::{
     Actor, CallId, CallResult, ContentBlock, Directives, ErrorClass, Failure, Output, ResolutionId,
@@ -37,6 +37,8 @@ const LOOKS: u32 = 5;
 /// Whether an errand is done.
 enum Went {
     Done,
+    /// It never will be.
+    Never(InputError),
     /// It may be possible later.
     NotYet(InputError),
 }
@@ -53,7 +55,8 @@ impl<P: Performer> SessionTask<P> {
         let Some(open) = self.state.as_open() else { return };
         let Some(delegation) = open.call(call).and_then(|call| call.child.clone()) else { return };
         let depth = open.parent.map_or(0, |parent| parent.depth) + 1;
-        let parent = Parent { session: self.session, call, root: open.root(), depth };
+        let hears = delegation.awaits.hears();
+        let parent = Parent { session: self.session, call, root: open.root(), depth, hears };
         let by = open.opened_by.clone();
         self.run_errand(Errand::Open(Box::new(ChildOpened { delegation, by, parent })));
     }
@@ -81,7 +84,7 @@ impl<P: Performer> SessionTask<P> {
             let input = tokio::select! {
                 biased;
                 () = stop.cancelled() => Input::Woken,
-                () = errand.run(&shared) => errand.done(),
+                ended = errand.run(&shared) => errand.done(ended),
             };
             let stopped = stop.is_cancelled();
             let done = Done { key, number, input: Box::new(input), stopped };
@@ -101,17 +104,29 @@ impl Errand {
         }
     }
 
-    fn done(&self) -> Input {
+    /// What the session hears of an errand that has ended.
+    fn done(&self, ended: Result<(), InputError>) -> Input {
         match self {
-            Self::Open(_) => Input::Woken,
+            Self::Open(opened) => match (ended, &opened.delegation.awaits) {
+                (Ok(()), Awaits::Word) => Input::Woken,
+                (Ok(()), Awaits::Opening { output }) => {
+                    Input::Resolved(opening(opened, CallResult::Ok(output.clone())))
+                }
+                (Err(error), _) => {
+                    let message = format!("the sub-agent's session cannot be opened: {error}");
+                    let failure = Failure::new(ErrorClass::Internal, message);
+                    Input::Resolved(opening(opened, CallResult::Err(failure)))
+                }
+            },
             Self::Stop { child } => Input::ChildStopped(ChildStopped { child: *child }),
             Self::Tell { turn, .. } => Input::ParentTold(ParentTold { turn: *turn }),
         }
     }
 
-    async fn run<P: Performer>(&self, shared: &Arc<Shared<P>>) {
-        let mut wait = RETRY_FIRST;
-        for looks in 1.. {
+    async fn run<P: Performer>(&self, shared: &Arc<Shared<P>>) -> Result<(), InputError> {
+        let (mut wait, mut looks) = (RETRY_FIRST, 0);
+        loop {
+            looks += 1;
             let went = match self {
                 Self::Open(opened) => open_child(shared, opened).await,
                 Self::Stop { child } => stop_child(shared, *child, looks).await,
@@ -119,7 +134,11 @@ impl Errand {
                     tell_parent(shared, *parent, *child, *turn).await
                 }
             };
-            let Went::NotYet(error) = went else { return };
+            let error = match went {
+                Went::Done => return Ok(()),
+                Went::Never(error) => return Err(error),
+                Went::NotYet(error) => error,
+            };
             tracing::debug!(%error, "an errand to another session is not done yet");
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RETRY_MAX);
@@ -137,8 +156,22 @@ async fn open_child<P: Performer>(shared: &Arc<Shared<P>>, opened: &ChildOpened)
         Err(InputError::Store(error)) => Went::NotYet(InputError::Store(error)),
         Err(error) => {
             tracing::error!(%error, parent = %opened.parent.session, "a child cannot be opened");
-            Went::Done
+            Went::Never(error)
         }
+    }
+}
+
+/// Ends the wait of a call for its child's opening.
+fn opening(opened: &ChildOpened, result: CallResult) -> Resolved {
+    let (directives, fit) = (Directives::default(), Fit::Fits);
+    Resolved {
+        // No turn is the child's 0th: what it says later has other ids.
+        id: ResolutionId::from_bits(opened.delegation.child.bits()),
+        call: opened.parent.call,
+        round: None,
+        by: Actor::system(),
+        resolution: Resolution::Result { result, directives, fit },
+        policy: PolicyFacts::default(),
     }
 }
 

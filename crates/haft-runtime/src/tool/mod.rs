@@ -9,13 +9,14 @@ mod returned;
 mod services;
 mod written;
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use haft_core::session::{Config, Preview, Returned, Verification};
+use haft_core::session::{Config, Goal, Preview, Returned, Verification};
 use haft_core::tool::Definition;
-use haft_core::{ContentBlock, ToolName};
+use haft_core::{ContentBlock, Output, SessionId, ToolName};
 use serde_json::{Map, Value};
 
 pub use context::ToolContext;
@@ -51,13 +52,52 @@ pub type ToolArguments = Map<String, Value>;
 /// What a tool's code gives, once it is done.
 pub type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a sub-agent is to do, and how its session wishes to behave.
-#[derive(Debug, Clone, PartialEq)]
+/// What a sub-agent is to do, and as whom.
+#[derive(Debug)]
 pub struct Delegated {
-    /// How the session wishes to behave.
-    pub config: Config,
+    /// As whom it works.
+    pub role: Role,
     /// What it is to do.
     pub task: Vec<ContentBlock>,
+    /// By what it is told whether that is done.
+    pub goal: Option<Goal>,
+    /// How long the call waits.
+    pub until: Until,
+}
+
+impl Delegated {
+    /// Work for another agent, whose session wishes to behave so and whose last word is the
+    /// result.
+    pub fn to(config: Config, task: Vec<ContentBlock>) -> Self {
+        let role = Role::Other(Box::new(config));
+        Self { role, task, goal: None, until: Until::Word }
+    }
+}
+
+/// As whom a sub-agent works.
+#[derive(Debug)]
+pub enum Role {
+    /// As the agent whose call it is, in another session like that one.
+    Same,
+    /// As another, whose session wishes to behave so.
+    Other(Box<Config>),
+}
+
+/// How long a call waits whose work is given away.
+pub enum Until {
+    /// Until the sub-agent has come to rest: its last word is the result.
+    Word,
+    /// Until its session is open, of which this is told. It works on its own from there.
+    Opening(Box<dyn FnOnce(SessionId) -> Output + Send>),
+}
+
+impl fmt::Debug for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Word => "Word",
+            Self::Opening(_) => "Opening",
+        })
+    }
 }
 
 /// A tool: what is declared about it, and the code that runs its calls.
@@ -91,11 +131,19 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Returns what a sub-agent is to do in the place of this code, for a tool that gives its
-    /// calls to one. Its session can do nothing that the caller's cannot, and its last word is
-    /// the result of the call. Asked when the call would run, after any approval.
-    fn delegates(&self, arguments: &ToolArguments) -> Option<Delegated> {
-        let _ = arguments;
-        None
+    /// calls to one. Its session can do nothing that the caller's cannot. Asked when the call
+    /// would run, after any approval.
+    ///
+    /// # Errors
+    ///
+    /// When the arguments describe no work; the call then comes to that.
+    fn delegates(
+        &self,
+        arguments: &ToolArguments,
+        context: &ToolContext,
+    ) -> Result<Option<Delegated>, ToolError> {
+        let _ = (arguments, context);
+        Ok(None)
     }
 
     /// Finds out what a call would do, for whoever is asked to approve it. Only asked of tools
@@ -142,8 +190,12 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
         T::stands_for(self, arguments)
     }
 
-    fn delegates(&self, arguments: &ToolArguments) -> Option<Delegated> {
-        T::delegates(self, arguments)
+    fn delegates(
+        &self,
+        arguments: &ToolArguments,
+        context: &ToolContext,
+    ) -> Result<Option<Delegated>, ToolError> {
+        T::delegates(self, arguments, context)
     }
 
     fn preview(

@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::session::{AttemptReport, Call, Delegation, Preview, Returned, Verification};
+use haft_core::session::{
+    AttemptReport, Awaits, Call, Config, Delegation, Preview, Returned, Verification,
+};
 use haft_core::tool::{Hook, Injected, InjectedKind};
 use haft_core::{Actor, CallResult, Digest, ErrorClass, Failure, MessageId, SessionId};
 use serde_json::{Map, Value, json};
@@ -18,7 +20,9 @@ use super::{Redactor, Toolbox, references};
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::registry::Registered;
-use crate::tool::{Delegated, Run, Scope, Tool, ToolArguments, ToolContext, ToolError};
+use crate::tool::{
+    Delegated, Role, Run, Scope, Tool, ToolArguments, ToolContext, ToolError, Until,
+};
 
 /// A call with everything that its code needs.
 pub(super) struct Prepared {
@@ -28,12 +32,19 @@ pub(super) struct Prepared {
     pub(super) context: ToolContext,
 }
 
+/// Whose call it is.
+#[derive(Clone, Copy)]
+pub(super) struct Whose<'a> {
+    pub(super) opened_by: &'a Actor,
+    pub(super) config: &'a Config,
+}
+
 impl Toolbox {
     /// Runs a call. Whatever happens is its outcome.
     pub(super) async fn execute(
         &self,
         run: &Run,
-        opened_by: &Actor,
+        whose: Whose<'_>,
         call: &Call,
         fingerprint: Option<Digest>,
     ) -> AttemptReport {
@@ -43,6 +54,7 @@ impl Toolbox {
         };
         let (session, spec) = (run.scope.session, prepared.registered.spec());
         let store = self.store.as_ref();
+        let opened_by = whose.opened_by;
         let wish = Wish { session, opened_by, spec, arguments: &call.arguments, store };
         if let Some(failure) = self.no_longer_met(wish).await {
             return AttemptReport::Returned(Returned::from(CallResult::Err(failure)));
@@ -53,8 +65,10 @@ impl Toolbox {
                 return AttemptReport::WorldMoved { preview };
             }
         }
-        if let Some(given) = prepared.code.delegates(&prepared.arguments) {
-            return self.delegation(given);
+        match prepared.code.delegates(&prepared.arguments, &prepared.context) {
+            Ok(None) => {}
+            Ok(Some(given)) => return self.delegation(given, whose.config),
+            Err(error) => return AttemptReport::Returned(self.clean(error.into_returned())),
         }
         AttemptReport::Returned(self.run(prepared).await)
     }
@@ -67,19 +81,24 @@ impl Toolbox {
     }
 
     /// Gives a call's work to a child that does not exist yet.
-    fn delegation(&self, given: Delegated) -> AttemptReport {
+    fn delegation(&self, given: Delegated, own: &Config) -> AttemptReport {
         let now = self.clock.now();
         let (Ok(child), Ok(message)) = (fresh_bits(now), fresh_bits(now)) else {
             let error = ToolError::internal("the system gives no randomness for ids");
             return AttemptReport::Returned(error.into_returned());
         };
-        let Delegated { config, task } = given;
-        AttemptReport::Delegated(Box::new(Delegation {
-            child: SessionId::from_bits(child),
-            message: MessageId::from_bits(message),
-            config,
-            task,
-        }))
+        let (child, message) = (SessionId::from_bits(child), MessageId::from_bits(message));
+        let Delegated { role, task, goal, until } = given;
+        let config = match role {
+            Role::Same => own.clone(),
+            Role::Other(config) => *config,
+        };
+        let awaits = match until {
+            Until::Word => Awaits::Word,
+            Until::Opening(told) => Awaits::Opening { output: told(child) },
+        };
+        let delegation = Delegation { child, message, config, task, goal, awaits };
+        AttemptReport::Delegated(Box::new(delegation))
     }
 
     /// Runs a call that is ready, down to what the model reads.

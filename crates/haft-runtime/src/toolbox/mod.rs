@@ -38,6 +38,7 @@ use crate::tool::{Run, Scope, Services, Surroundings, ToolArguments, ToolContext
 
 pub(crate) use admission::{Asked, Asker, Given};
 pub(crate) use direct::Found;
+use execution::Whose;
 pub use middleware::{Invocation, Judgement, Middleware, Next, Verifier};
 use own_tools::OwnTools;
 pub(crate) use own_tools::heard;
@@ -167,7 +168,7 @@ impl Performer for Toolbox {
     }
 
     async fn perform(&self, job: Job) -> Input {
-        let Job { session, opened_by, turn, task, stop } = job;
+        let Job { session, opened_by, config, turn, task, stop } = job;
         let run = |call: &Call, attempt| {
             let actor = call.approved_by().unwrap_or(&opened_by).clone();
             let scope = Scope { session, turn, call: call.id, attempt, actor };
@@ -183,7 +184,8 @@ impl Performer for Toolbox {
             }
             Task::Execute { call, attempt, fingerprint } => {
                 let run = run(&call, attempt);
-                let report = self.execute(&run, &opened_by, &call, fingerprint).await;
+                let whose = Whose { opened_by: &opened_by, config: &config };
+                let report = self.execute(&run, whose, &call, fingerprint).await;
                 Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
             }
             Task::Verify { call, attempt } => {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::journal::Head;
 use haft_core::session::{
-    AttemptEnded, AttemptReport, Call, CallsProposed, Check, ChildOpened, Config, Delegation,
-    Driver as DrivenBy, Event, Expired, Input, Opened, Parent, PolicyFacts, Proposal, Refusal,
-    Resolution, Resolved, Returned, Settlement, SoundCall, State, accept, decide,
+    AttemptEnded, AttemptReport, Awaits, Call, CallsProposed, Check, ChildOpened, Config,
+    Delegation, Driver as DrivenBy, Event, Expired, Hears, Input, Opened, Parent, PolicyFacts,
+    Proposal, Refusal, Resolution, Resolved, Returned, Settlement, SoundCall, State, accept,
+    decide,
 };
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema, ToolSpec};
 use haft_core::{
@@ -46,8 +47,9 @@ impl Session {
     pub(crate) async fn create_child(store: &Store, config: Config, of: SessionId) -> SessionId {
         let (child, call) = (SessionId::from_bits(fresh()), CallId::from_bits(fresh()));
         let (message, task) = (MessageId::from_bits(fresh()), Vec::new());
-        let delegation = Arc::new(Delegation { child, message, config, task });
-        let parent = Parent { session: of, call, root: of, depth: 1 };
+        let delegation =
+            Arc::new(Delegation { child, message, config, task, goal: None, awaits: Awaits::Word });
+        let parent = Parent { session: of, call, root: of, depth: 1, hears: Hears::All };
         let opened = Input::ChildOpened(ChildOpened { delegation, by: ann(), parent });
         let events = decide(&State::Unopened, START, opened).unwrap().events;
         let tenant = Tenant::new("acme").unwrap();

@@ -1,17 +1,21 @@
 //! Finding one's way among the sessions of one's agent.
 
-use haft_core::tool::{DeclaredEffect, Definition};
+use haft_core::Millis;
+use haft_core::tool::{DeclaredEffect, Definition, InterruptBehavior, Scope};
 use serde_json::{Value, json};
 
 use super::recall::{current, event_types, lineage};
 use super::{
-    Routed, answers, any_session, define, flag, limit, number, object, one_of, recalls, text, with,
+    Routed, answers, any_session, define, flag, keeps, limit, number, object, one_of, recalls,
+    text, with,
 };
 
 const SESSIONS: &[DeclaredEffect] = &[DeclaredEffect::SessionRead];
 const BOTH: &[DeclaredEffect] = &[DeclaredEffect::SessionRead, DeclaredEffect::MemoryRead];
 const LOOKS: &[DeclaredEffect] =
     &[DeclaredEffect::SessionRead, DeclaredEffect::MemoryRead, DeclaredEffect::SandboxExecute];
+/// Longer than the tool itself waits.
+const RUN_TIME: Millis = Millis::from_secs(11 * 60);
 const SNAPSHOT: &str = "sessionId:s agentId:s parentSessionId:s? relationToCurrent:s? \
     setupMatchesCurrent:b childCount:i environmentId:s resourceContractFingerprint:s \
     agentSetupFingerprint:s? status:s createdAt:s updatedAt:s lastActivityAt:s stopReason:s \
@@ -53,7 +57,8 @@ fn slice() -> Value {
 }
 
 pub(super) fn definitions() -> Vec<Definition> {
-    vec![list(), list_children(), snapshot(), describe_context(), events(), list_traces(), trace()]
+    let looking = vec![list(), list_children(), snapshot(), describe_context(), events()];
+    [looking, vec![list_traces(), trace(), delegate(), run_child()]].concat()
 }
 
 fn list() -> Definition {
@@ -160,5 +165,69 @@ fn trace() -> Definition {
     definition.facets = recalls(SESSIONS);
     definition.output_schema = Some(answers("sessionId:s wakeId:s count:i events:a"));
     definition.max_result_bytes = 1 << 18;
+    definition
+}
+
+fn delegate() -> Definition {
+    let routed = Routed {
+        does: "Opens another session of this agent that works on a task by itself, with at most \
+               this session's permissions, and gives its id at once",
+        use_when: "a part of the work can go on beside yours, in a context of its own",
+        not_for: &[("waiting for what came of it", "session_run_child")],
+    };
+    let criteria = json!({
+        "type": "array",
+        "items": { "type": "string" },
+        "maxItems": 32,
+        "description": "By what the other session is told to be done; needs a title.",
+    });
+    let message = json!({
+        "type": "string",
+        "minLength": 1,
+        "description": "What is to be done, with all that must be known for it.",
+    });
+    let input = object(
+        &["message"],
+        json!({
+            "message": message,
+            "title": text("The outcome that it is to achieve, in a line."),
+            "detail": text("More about the outcome; needs a title."),
+            "successCriteria": criteria,
+        }),
+    );
+    let mut definition = define("session_delegate", &routed, &input);
+    definition.facets = keeps(Scope::Session, &[DeclaredEffect::SessionWrite]);
+    definition.output_schema = Some(answers("parentSessionId:s childSession:o seededEventIds:a"));
+    definition
+}
+
+fn run_child() -> Definition {
+    let routed = Routed {
+        does: "Lets a session that this one opened go on until it rests, needs someone, or has \
+               made a few runs, and tells where it stands and what it said",
+        use_when: "you delegated work and need what came of it before you go on",
+        not_for: &[
+            ("a look without waiting", "session_list_children"),
+            ("opening one", "session_delegate"),
+        ],
+    };
+    let most = number(1, 20, "How many of its runs to wait for at most; 3 unless said.");
+    let input = object(
+        &["sessionId"],
+        json!({
+            "sessionId": text("A session that this one opened."),
+            "maxCycles": most,
+        }),
+    );
+    let effects =
+        [DeclaredEffect::SessionWrite, DeclaredEffect::SessionRead, DeclaredEffect::MemoryRead];
+    let mut definition = define("session_run_child", &routed, &input);
+    definition.facets = keeps(Scope::Session, &effects);
+    definition.output_schema = Some(answers(
+        "parentSessionId:s childSession:o executedCycles:i loopStopReason:s childStopReason:s \
+         response:s? queuedWakeIds:a processedEventIds:a",
+    ));
+    definition.exec_timeout = RUN_TIME;
+    definition.interrupt = InterruptBehavior::Cancel;
     definition
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use haft_core::session::{Decided, Event, SuspensionKind, TurnEnding};
+use haft_core::session::{Awaits, Decided, Event, Goal, SuspensionKind, TurnEnding};
 use haft_core::tool::Contract;
 use haft_core::{ActorKind, CallId, CallResult, MessageId, Outcome, SessionId, Timestamp};
 use serde_json::{Map, Value, json};
@@ -37,6 +37,13 @@ pub(crate) const TYPES: [&str; 15] = [
 pub(crate) struct EventId {
     pub(crate) seq: u64,
     part: u8,
+}
+
+impl EventId {
+    /// The first event that an entry tells of.
+    pub(crate) const fn first(seq: u64) -> Self {
+        Self { seq, part: 0 }
+    }
 }
 
 impl fmt::Display for EventId {
@@ -99,7 +106,8 @@ impl FeedEvent {
 /// What the calls of a log are, and which message was taken up when.
 struct Known<'a> {
     calls: HashMap<CallId, (&'a Arc<Contract>, &'a Map<String, Value>)>,
-    children: HashMap<CallId, SessionId>,
+    /// The calls whose work was given away, each with the child whose word it comes to, if any.
+    given: HashMap<CallId, Option<SessionId>>,
     taken_up: HashMap<MessageId, Timestamp>,
     runs: Vec<Run>,
 }
@@ -131,14 +139,18 @@ pub(crate) fn feed(log: &[Told]) -> Vec<FeedEvent> {
 impl<'a> Known<'a> {
     fn of(log: &'a [Told]) -> Self {
         let (mut calls, mut taken_up) = (HashMap::new(), HashMap::new());
-        let mut children = HashMap::new();
+        let mut given = HashMap::new();
         for told in log {
             match &told.event {
                 Event::CallProposed { call, contract, arguments, .. } => {
                     calls.insert(*call, (contract, arguments.record()));
                 }
                 Event::CallDelegated { call, delegation, .. } => {
-                    children.insert(*call, delegation.child);
+                    let awaited = match &delegation.awaits {
+                        Awaits::Word => Some(delegation.child),
+                        Awaits::Opening { .. } => None,
+                    };
+                    given.insert(*call, awaited);
                 }
                 Event::TurnStarted { messages, .. } => {
                     taken_up.extend(messages.iter().map(|message| (*message, told.at)));
@@ -146,7 +158,7 @@ impl<'a> Known<'a> {
                 _ => {}
             }
         }
-        Self { calls, children, taken_up, runs: runs(log) }
+        Self { calls, given, taken_up, runs: runs(log) }
     }
 
     /// What every event about a call says of it.
@@ -209,7 +221,8 @@ fn call_parts(known: &Known<'_>, told: &Told, run: Option<&Run>) -> Vec<Part> {
         }
         Event::CallDelegated { call, delegation, .. } => {
             let message = said(&delegation.task);
-            let members = json!({ "requestId": call, "childSessionId": delegation.child, "message": message });
+            let title = delegation.goal.as_ref().map(Goal::title);
+            let members = json!({ "requestId": call, "childSessionId": delegation.child, "outcomeTitle": title, "message": message });
             vec![("session.child_created", members)]
         }
         Event::CallFinished { outcome } => finished(known, outcome, run),
@@ -272,7 +285,7 @@ fn suspended(known: &Known<'_>, call: CallId, kind: SuspensionKind, seq: u64) ->
         SuspensionKind::Child => return Vec::new(),
     };
     asked["output"] = Value::Null;
-    let blocking = EventId { seq, part: 0 }.to_string();
+    let blocking = EventId::first(seq).to_string();
     let idle = json!({ "reason": "requires_action", "blockingEventIds": [blocking] });
     vec![(kind, asked), ("session.status_idle", idle)]
 }
@@ -283,8 +296,8 @@ fn resolved(
     decision: &Decided,
     by: &haft_core::Actor,
 ) -> Vec<Part> {
-    // A child's last word is told by `session.child_idle`: no person handed it in.
-    if known.children.contains_key(&call) {
+    // What comes of work that was given away, no person handed in.
+    if known.given.contains_key(&call) {
         return Vec::new();
     }
     let tool = known.call(call)["toolName"].clone();
@@ -323,11 +336,27 @@ fn finished(known: &Known<'_>, outcome: &Outcome, run: Option<&Run>) -> Vec<Part
     let mut span = span(outcome.call, outcome.attempt, &json!(outcome.tool), run);
     span["result"] = json!(SpanEnd::of(outcome));
     let mut parts = vec![("span.completed", span), ("agent.tool_use", done)];
-    if let Some(child) = known.children.get(&outcome.call) {
+    if let Some(idle) = watched(outcome) {
+        parts.push(("session.child_idle", idle));
+    }
+    if let Some(Some(child)) = known.given.get(&outcome.call) {
         let summary: String = result_text(&outcome.result).chars().take(400).collect();
         let idle =
             json!({ "childSessionId": child, "childStopReason": "idle", "summary": summary });
         parts.push(("session.child_idle", idle));
     }
     parts
+}
+
+/// Where a child stood that a call waited for without having given it that work.
+fn watched(outcome: &Outcome) -> Option<Value> {
+    let CallResult::Ok(output) = &outcome.result else { return None };
+    let told = output.value.as_ref().filter(|_| outcome.tool.as_str() == "session_run_child")?;
+    let summary: String = told["response"].as_str().unwrap_or_default().chars().take(400).collect();
+    Some(json!({
+        "childSessionId": told["childSession"]["sessionId"],
+        "childStopReason": told["childStopReason"],
+        "summary": summary,
+        "executedCycles": told["executedCycles"],
+    }))
 }

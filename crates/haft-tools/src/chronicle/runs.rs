@@ -107,6 +107,11 @@ impl Run {
         })
     }
 
+    /// Whether it has ended, not before a time.
+    pub(crate) fn ended_since(&self, since: Timestamp) -> bool {
+        self.ending.is_some() && self.updated_at >= since
+    }
+
     /// Whether it came to rest by itself.
     pub(crate) fn rested(&self) -> bool {
         matches!(self.ending, Some(TurnEnding::Completed | TurnEnding::Settled))

@@ -3,13 +3,14 @@
 use haft_core::ToolName;
 use haft_core::session::{Preview, Returned};
 use haft_core::tool::Definition;
-use haft_runtime::{Need, Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
+use haft_runtime::{Delegated, Need, Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
 use serde_json::Value;
 
 use crate::catalogue;
 use crate::hands::Hands;
 
 type Code<T> = fn(ToolArguments, ToolContext) -> ToolFuture<'static, Result<T, ToolError>>;
+type Gives = fn(&ToolArguments, &ToolContext) -> Result<Delegated, ToolError>;
 type Meant = fn(&ToolArguments) -> Option<(ToolName, ToolArguments)>;
 
 /// A tool of the catalogue.
@@ -18,6 +19,7 @@ pub(crate) struct Managed {
     run: Code<Returned>,
     preview: Option<Code<Preview>>,
     meant: Meant,
+    gives: Option<Gives>,
     sessions: Sessions,
 }
 
@@ -31,7 +33,17 @@ enum Sessions {
 impl Managed {
     pub(crate) fn new(name: &str, run: Code<Returned>) -> Self {
         let definition = catalogue::definition(name);
-        Self { definition, run, preview: None, meant: |_| None, sessions: Sessions::Any }
+        let meant: Meant = |_| None;
+        Self { definition, run, preview: None, meant, gives: None, sessions: Sessions::Any }
+    }
+
+    /// A tool whose calls another session works on.
+    pub(crate) fn given_away(name: &str, gives: Gives) -> Self {
+        let here: Code<Returned> = |_, _| {
+            let message = "this needs a session that can open another one";
+            Box::pin(async move { Err(ToolError::internal(message)) })
+        };
+        Self { gives: Some(gives), ..Self::new(name, here) }
     }
 
     pub(crate) fn previewed(self, preview: Code<Preview>) -> Self {
@@ -76,6 +88,14 @@ impl Tool for Managed {
 
     fn stands_for(&self, arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {
         (self.meant)(arguments)
+    }
+
+    fn delegates(
+        &self,
+        arguments: &ToolArguments,
+        context: &ToolContext,
+    ) -> Result<Option<Delegated>, ToolError> {
+        self.gives.map(|gives| gives(arguments, context)).transpose()
     }
 
     fn preview(

@@ -8,6 +8,7 @@ mod change;
 mod checkpoint;
 mod command;
 mod context_budget;
+mod delegation;
 mod entry;
 mod ground;
 mod managed;
@@ -137,6 +138,10 @@ fn around() -> Vec<Managed> {
         }),
         Managed::new("session_get_trace", |arguments, context| {
             Box::pin(sessions::trace(arguments, context))
+        }),
+        Managed::given_away("session_delegate", delegation::delegate),
+        Managed::new("session_run_child", |arguments, context| {
+            Box::pin(delegation::run_child(arguments, context))
         }),
         Managed::new("environment_describe", |_, context| Box::pin(ground::environment(context))),
         Managed::new("agent_describe_setup", |arguments, context| {

@@ -1,8 +1,8 @@
 //! A node on which several sessions of several agents work.
 
 use haft_core::session::{
-    Agent, ChildOpened, Config, Delegation, Driver, Event, Goal, GoalSet, Input, Learning,
-    LearningKind, Parent, State, decide,
+    Agent, Awaits, ChildOpened, Config, Delegation, Driver, Event, Goal, GoalSet, Hears, Input,
+    Learning, LearningKind, Parent, State, decide,
 };
 use haft_core::{CallId, Digest, MessageId, SessionId, Timestamp};
 use haft_runtime::testing::{TestNode, object, user};
@@ -61,9 +61,11 @@ impl Agency {
                     message,
                     config: Config { driver: Driver::Model, ..config },
                     task,
+                    goal: None,
+                    awaits: Awaits::Word,
                 }),
                 by: user("owner"),
-                parent: Parent { session: of, call, root: of, depth: 1 },
+                parent: Parent { session: of, call, root: of, depth: 1, hears: Hears::All },
             }),
         ) {
             // Only the opening: nobody is to answer the task here.

@@ -58,6 +58,14 @@ fn s2_6_s2_7_there_is_no_tool_for_what_the_loop_does() {
 /// Document 002's table: name, inputs (`*` is required), whether it asks, whether it only reads,
 /// effects.
 const CONTRACT: &[(&str, &str, bool, bool, &str)] = &[
+    ("session_delegate", "message* title detail successCriteria", false, false, "session_write"),
+    (
+        "session_run_child",
+        "sessionId* maxCycles",
+        false,
+        false,
+        "session_read session_write memory_read",
+    ),
     ("shell_describe", "sessionId", false, true, "memory_read sandbox_execute"),
     ("shell_history", "sessionId limit", false, true, "memory_read sandbox_execute"),
     ("shell_read_last_output", "sessionId", false, true, "memory_read sandbox_execute"),
@@ -139,5 +147,5 @@ async fn every_tool_keeps_the_documents_contract() {
             assert!(matches!(refused, Err(CallError::Rejected(_))), "{name} {bad}: {refused:?}");
         }
     }
-    assert_eq!(CONTRACT.len(), 21);
+    assert_eq!(CONTRACT.len(), 23);
 }

@@ -12,6 +12,7 @@ mod agent_toolset;
 mod attacks;
 mod catalogue;
 mod commands;
+mod delegation;
 mod files;
 mod grounds;
 mod kinship;

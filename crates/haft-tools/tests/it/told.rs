@@ -58,8 +58,12 @@ impl Tool for Helper {
         Box::pin(async { Err(ToolError::internal("it is given away")) })
     }
 
-    fn delegates(&self, _: &ToolArguments) -> Option<Delegated> {
-        Some(Delegated { config: config(Driver::Model, Vec::new()), task: text("do it") })
+    fn delegates(
+        &self,
+        _: &ToolArguments,
+        _: &ToolContext,
+    ) -> Result<Option<Delegated>, ToolError> {
+        Ok(Some(Delegated::to(config(Driver::Model, Vec::new()), text("do it"))))
     }
 }
 

@@ -1,14 +1,16 @@
-//! Sub-agents: a call's work is given to a child, and the child's last word is its result.
+//! Sub-agents: a call's work is given to a child. The child's last word is its result, or that
+//! there is a child.
 
 use std::sync::Arc;
 
 use super::Draft;
 use crate::id::{CallId, SessionId};
-use crate::outcome::{ErrorClass, Failure};
-use crate::session::child::Delegation;
+use crate::json::DEPTH_MAX;
+use crate::outcome::{CallResult, ErrorClass, Failure};
+use crate::session::child::{Awaits, Delegation};
 use crate::session::effect::Effect;
 use crate::session::event::Event;
-use crate::session::input::{ChildOpened, ChildStopped, MessageArrived, ParentTold};
+use crate::session::input::{ChildOpened, ChildStopped, MessageArrived, ParentTold, is_deeper};
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Phase, State, Stopping};
 use crate::session::suspension::{SuspendReason, SuspensionKind};
@@ -25,6 +27,10 @@ impl Draft {
         let config = Arc::new(delegation.config.clone());
         let session = delegation.child;
         self.emit(Event::SessionOpened { session, config, by: by.clone(), parent: Some(parent) })?;
+        // What it is measured by is as little its own to change as its task.
+        if let Some(goal) = delegation.goal.clone() {
+            self.emit(Event::GoalSet { goal, by: by.clone() })?;
+        }
         let (message, content) = (delegation.message, delegation.task.clone());
         self.take_message(MessageArrived { message, from: by, content })
     }
@@ -49,6 +55,12 @@ impl Draft {
         if depth >= max {
             let message = format!("expected at most {max} sessions below the top one; do it here");
             return self.fail(call, Failure::new(ErrorClass::Policy, message));
+        }
+        if let Awaits::Opening { output } = &delegation.awaits
+            && is_deeper(&CallResult::Ok(output.clone()), DEPTH_MAX)
+        {
+            let message = format!("its result is nested deeper than {DEPTH_MAX} levels");
+            return self.fail(call, Failure::new(ErrorClass::ToolError, message));
         }
         let allowance = open.allowance_for(&delegation.config.limits);
         delegation.config = open.config.narrowed_by(&delegation.config);

@@ -4,6 +4,7 @@ mod call;
 
 use std::sync::Arc;
 
+use super::child::Hears;
 use super::config::Driver;
 use super::event::Event;
 use super::goal::ActiveGoal;
@@ -226,7 +227,7 @@ fn turn_ended(open: &mut Open, turn: u32) -> Evolved {
     open.retries_in_run = 0;
     open.spent.end_run();
     open.clock = None;
-    open.owed = open.parent.map(|_| turn);
+    open.owed = open.parent.filter(|parent| parent.hears == Hears::All).map(|_| turn);
     if open.stopping == Stopping::Turn {
         open.stopping = Stopping::No;
     }
