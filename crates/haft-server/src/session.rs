@@ -1,6 +1,6 @@
 //! A session as the API shows it: read from its log, with the words that a client put beside it.
 
-use haft_core::session::{Activity, Config, Event, State};
+use haft_core::session::{Activity, Config, Event, Phase, State};
 use haft_core::{Actor, SessionId, Timestamp};
 use haft_store::{Loaded, Store, Tenant, Which};
 use serde_json::{Map, Value, json};
@@ -140,9 +140,9 @@ pub(crate) fn status_of(state: &State) -> &'static str {
     match state {
         State::Unopened | State::Ended { .. } => "terminated",
         State::Open(open) => {
-            let mut calls = open.calls().filter(|call| call.phase.is_open()).peekable();
-            let acts = open.activity == Activity::Acting && calls.peek().is_some();
-            let waits = acts && open.waiting().count() == calls.count();
+            let mut calls = open.calls().filter(|call| call.phase.is_open());
+            let waits = open.waiting().next().is_some()
+                && calls.all(|call| matches!(call.phase, Phase::Waiting(_)));
             match open.activity {
                 Activity::Idle => "idle",
                 Activity::Acting if waits => "idle",

@@ -84,12 +84,23 @@ pub(crate) fn asking_agent() -> Value {
 
 impl House {
     pub(crate) async fn start() -> Self {
+        Self::with(|builder| builder, &[]).await
+    }
+
+    /// With more tools, and more scripts by their names.
+    pub(crate) async fn with(
+        more: impl FnOnce(HaftBuilder) -> HaftBuilder,
+        scripts: &[(&str, &str)],
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(data.path()).unwrap();
         let notes = Arc::new(AtomicU32::new(1));
-        let scripts = BTreeMap::from([("asks".to_owned(), Script::from_json(ASKS).unwrap())]);
+        let scripts = [("asks", ASKS)].iter().chain(scripts);
+        let scripts: BTreeMap<_, _> = scripts
+            .map(|(name, text)| ((*name).to_owned(), Script::from_json(text).unwrap()))
+            .collect();
         let model = Models::new(ModelSettings { scripts, ..ModelSettings::default() });
-        let haft = tools(&notes).model(model).start(store.clone()).unwrap();
+        let haft = more(tools(&notes)).model(model).start(store.clone()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = Config { client_grace: None, ..Config::default() };
         let server = Server::bind(haft.clone(), listener, config).await.unwrap();

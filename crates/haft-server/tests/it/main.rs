@@ -10,6 +10,7 @@ mod house;
 mod rules;
 mod scopes;
 mod steerable;
+mod threads;
 mod treatments;
 mod versions;
 mod wakes;

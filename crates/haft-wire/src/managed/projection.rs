@@ -6,7 +6,8 @@ use haft_core::journal::{Entry, JournalError};
 use haft_core::json::{JsonLimits, parse_object};
 use haft_core::permission::Verdict;
 use haft_core::session::{
-    Decided, Delegation, Event, InterruptCause, Rejection, Toolset, TurnEnding, Usage,
+    Decided, Delegation, Event, InterruptCause, Rejection, SuspensionKind, Toolset, TurnEnding,
+    Usage,
 };
 use haft_core::tool::Executor;
 use haft_core::{CallId, CallResult, ErrorClass, Failure, Outcome, SessionId, Timestamp};
@@ -59,7 +60,16 @@ enum Told {
 struct OpenCall {
     id: CallId,
     side: Side,
-    is_waiting: bool,
+    waits: Waits,
+}
+
+/// For whom a call waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    ForNobody,
+    ForSomeone,
+    /// It goes on by itself once that is done.
+    ForChild,
 }
 
 /// Who produces the result of a call.
@@ -205,15 +215,22 @@ impl Projection {
             Event::CallRejected { call, name, rejection, .. } => {
                 self.reject(call, &name, &rejection);
             }
-            Event::CallSuspended { call, .. } => self.set_waiting(call, true),
+            Event::CallSuspended { call, kind: SuspensionKind::Child, .. } => {
+                self.set_waits(call, Waits::ForChild);
+            }
+            Event::CallSuspended { call, .. } => {
+                self.set_waits(call, Waits::ForSomeone);
+            }
             Event::CallPreviewing { call, .. } => {
-                self.set_waiting(call, false);
+                self.set_waits(call, Waits::ForNobody);
                 self.tell_running();
             }
             Event::CallAdmitted { .. } | Event::CallStarted { .. } => self.tell_running(),
             Event::CallResolved { call, resolution, decision, .. } => {
-                self.set_waiting(call, false);
-                self.resolve(call, resolution.map(|id| id.to_string()), &decision);
+                // What a sub-agent did is told as the result of the call.
+                if self.set_waits(call, Waits::ForNobody) != Some(Waits::ForChild) {
+                    self.resolve(call, resolution.map(|id| id.to_string()), &decision);
+                }
             }
             Event::CallFinished { outcome } => self.finish(&outcome),
             Event::SessionOpened { .. }
@@ -287,7 +304,7 @@ impl Projection {
             Executor::Server | Executor::Provider => Side::Ours,
             Executor::Client | Executor::Human => Side::Theirs,
         };
-        self.calls.push(OpenCall { id, side, is_waiting: false });
+        self.calls.push(OpenCall { id, side, waits: Waits::ForNobody });
         let name = self.toolset.called(tool).to_owned();
         let mut members = json!({ "name": name, "input": input });
         let kind = match side {
@@ -406,23 +423,24 @@ impl Projection {
         self.emit("session.error", None, json!({ "error": error }));
     }
 
-    fn set_waiting(&mut self, call: CallId, is_waiting: bool) {
-        if let Some(open) = self.calls.iter_mut().find(|open| open.id == call) {
-            open.is_waiting = is_waiting;
-        }
+    /// Returns for whom it waited until then.
+    fn set_waits(&mut self, call: CallId, waits: Waits) -> Option<Waits> {
+        let open = self.calls.iter_mut().find(|open| open.id == call)?;
+        Some(mem::replace(&mut open.waits, waits))
     }
 
     /// Tells that the session waits for someone, and for what, when that is news.
     fn tell_waiting(&mut self) {
+        let waiting = self.calls.iter().filter(|call| call.waits == Waits::ForSomeone);
+        let blocked_on: Vec<CallId> = waiting.map(|call| call.id).collect();
         let is_blocked = self.activity == Activity::Acting
-            && !self.calls.is_empty()
-            && self.calls.iter().all(|call| call.is_waiting);
-        let blocked_on: Vec<CallId> = self.calls.iter().map(|call| call.id).collect();
+            && !blocked_on.is_empty()
+            && self.calls.iter().all(|call| call.waits != Waits::ForNobody);
+        let ids: Vec<String> = blocked_on.iter().map(ToString::to_string).collect();
         let told = Told::Idle { blocked_on };
         if !is_blocked || self.told == told {
             return;
         }
-        let ids: Vec<String> = self.calls.iter().map(|call| call.id.to_string()).collect();
         let reason = json!({ "type": "requires_action", "event_ids": ids });
         self.told = told;
         self.emit("session.status_idle", None, json!({ "stop_reason": reason }));
@@ -479,7 +497,7 @@ mod tests {
     use std::sync::Arc;
 
     use haft_core::journal::Head;
-    use haft_core::session::{Config, SuspendReason, SuspensionKind, Usage};
+    use haft_core::session::{Config, SuspendReason, Usage};
     use haft_core::tool::Contract;
     use haft_core::{Actor, ContentBlock, Directives, MessageId, Provenance};
 

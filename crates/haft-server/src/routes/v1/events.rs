@@ -14,7 +14,7 @@ use haft_core::{
     SessionId,
 };
 use haft_runtime::{Response, fresh_bits};
-use haft_wire::managed::{Confirmation, Place, SentEvent, blocks};
+use haft_wire::managed::{Confirmation, Place, SentEvent, blocks, thread_id};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,10 +50,14 @@ pub(crate) async fn send(
     for event in &events {
         require_allowed(&session, &caller, event)?;
     }
-    require_awaited(&session, &events)?;
-    let mut data = Vec::with_capacity(events.len());
-    for event in events {
-        data.push(apply(&app, &caller, session.id, event).await?);
+    let routed = routed(&app, &session, events).await?;
+    let mut data = Vec::with_capacity(routed.len());
+    for (to, event) in routed {
+        let mut told = apply(&app, &caller, to, event).await?;
+        if to != session.id {
+            told["session_thread_id"] = thread_id(to).into();
+        }
+        data.push(told);
     }
     Ok(Json(json!({ "data": data })))
 }
@@ -70,13 +74,24 @@ fn require_allowed(session: &Session, caller: &Caller, event: &SentEvent) -> Res
     }
 }
 
+/// Finds the thread that each event is for: what answers a call goes where the call waits, which
+/// may be a sub-agent's.
+///
 /// Refuses the whole of what was sent when a part of it answers nothing that waits: a part of it
 /// would otherwise be done.
-fn require_awaited(session: &Session, events: &[SentEvent]) -> Result<(), Error> {
+async fn routed(
+    app: &App,
+    session: &Session,
+    events: Vec<SentEvent>,
+) -> Result<Vec<(SessionId, SentEvent)>, Error> {
     let mut answered = BTreeSet::new();
+    let mut routed = Vec::with_capacity(events.len());
     for event in events {
-        let (call, takes): (CallId, &[SuspensionKind]) = match event {
-            SentEvent::Message { .. } | SentEvent::Interrupt => continue,
+        let (call, takes): (CallId, &[SuspensionKind]) = match &event {
+            SentEvent::Message { .. } | SentEvent::Interrupt => {
+                routed.push((session.id, event));
+                continue;
+            }
             SentEvent::ToolConfirmation { call, .. } => (*call, &[SuspensionKind::Approval]),
             SentEvent::CustomToolResult { call, .. } => {
                 (*call, &[SuspensionKind::ClientExec, SuspensionKind::Elicitation])
@@ -87,20 +102,34 @@ fn require_awaited(session: &Session, events: &[SentEvent]) -> Result<(), Error>
                 "`{call}` is not waiting for this: it was answered, ran out, or never asked"
             ))
         };
-        let open = session.loaded.state.as_open().ok_or_else(not_waiting)?;
-        let kind = awaited(open, call).ok_or_else(not_waiting)?;
+        let (to, kind) = thread_of(app, session, call).await?.ok_or_else(not_waiting)?;
         if kind == SuspensionKind::Settlement {
             return Err(Error::invalid(format!(
                 "`{call}` was interrupted, and nobody knows whether it took effect; settle it at \
-                 /haft/v1/sessions/{}/calls/{call}/resolve",
-                session.id
+                 /haft/v1/sessions/{to}/calls/{call}/resolve"
             )));
         }
         if !takes.contains(&kind) || !answered.insert(call) {
             return Err(not_waiting());
         }
+        routed.push((to, event));
     }
-    Ok(())
+    Ok(routed)
+}
+
+/// The thread in which a call waits, and for what.
+async fn thread_of(
+    app: &App,
+    session: &Session,
+    call: CallId,
+) -> Result<Option<(SessionId, SuspensionKind)>, Error> {
+    let here = session.loaded.state.as_open().and_then(|open| awaited(open, call));
+    if let Some(kind) = here {
+        return Ok(Some((session.id, kind)));
+    }
+    let below = app.haft().waits_below(session.id).await?;
+    let found = below.into_iter().find(|wait| wait.call == call && wait.session != session.id);
+    Ok(found.map(|wait| (wait.session, wait.kind)))
 }
 
 fn awaited(open: &Open, call: CallId) -> Option<SuspensionKind> {
@@ -130,7 +159,11 @@ pub(super) async fn apply(
             Ok(done(message.to_string(), "user.message", said))
         }
         SentEvent::Interrupt => {
-            app.haft().interrupt(session, by, None).await?;
+            app.haft().interrupt(session, by.clone(), None).await?;
+            for below in app.haft().below(session).await? {
+                // One that has ended, or rests, has nothing to stop.
+                drop(app.haft().interrupt(below, by.clone(), None).await);
+            }
             let pages = feed::pages(app, session).await?;
             let told = pages.latest("user.interrupt");
             let told = told.map(|event| Value::Object(event.body.clone()));

@@ -242,6 +242,10 @@ pub(crate) async fn delete(
     if matches!(session.loaded.state, SessionState::Open(_)) {
         app.haft().end(session.id, caller.actor.clone(), Some("deleted".to_owned())).await?;
     }
+    for below in app.haft().below(session.id).await? {
+        // One that has ended already is as good.
+        drop(app.haft().end(below, caller.actor.clone(), Some("deleted".to_owned())).await);
+    }
     let place = SORT.place(&caller.tenant, &id)?;
     app.objects().delete(place, &session.beside, &caller.actor, app.now()).await?;
     Ok(Json(json!({ "id": id, "type": "session_deleted" })))
