@@ -38,6 +38,7 @@ fn exchange(n: u64) -> [Event; 3] {
             narrowed: Vec::new(),
             usage: None,
             provider_meta: None,
+            context: None,
         },
     ]
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use haft_core::session::{Counted, Summary, Usage};
+use haft_core::session::{ContextUse, Counted, Summary, Usage};
 use haft_core::tool::Retention;
 use haft_core::{ContentBlock, Failure, ToolName};
 use haft_runtime::registry::Advertised;
@@ -15,7 +15,7 @@ use crate::directive::{self, UpToDirective};
 use crate::memory::Memory;
 use crate::provider::{Hear, Provider, ProviderConfig, ProviderError, Reply};
 use crate::request::{self, CallStyle, Offer};
-use crate::transcript::{Budget, History, Item, Pressure, View};
+use crate::transcript::{Budget, History, Item, Pressure, Transcript, View};
 use crate::{spans, text_calls, tokens};
 
 /// Which model answers, and what it is told.
@@ -111,31 +111,34 @@ impl ProviderModel {
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelAnswer, Failure> {
         let mut history = self.recall(&request).await?;
-        let body = self.body(&request, &mut history);
+        let Question { offer, body, context } = self.question(&request, &mut history);
         self.memory.keep(request.session, history);
-        let (offer, body) = body;
         let aloud = Mutex::new(UpToDirective::default());
         let hear = |piece: &str| self.tell(&request, &aloud, piece);
         let reply = self.exchange(&request, &body, &hear).await?;
         let usage = usage(&reply, &body);
         let id = format!("text_{}_{}", request.turn, request.attempt);
-        Ok(ModelAnswer { usage: Some(usage), ..self.answer_of(reply, &offer, &id) })
+        let (usage, context) = (Some(usage), Some(context));
+        Ok(ModelAnswer { usage, context, ..self.answer_of(reply, &offer, &id) })
     }
 
-    fn body(&self, request: &ModelRequest, history: &mut History) -> (Offer, Value) {
+    fn question(&self, request: &ModelRequest, history: &mut History) -> Question {
         let budget = self.config.budget;
         let retention = |name: &str| retention(&request.advertised, name);
         let mut shown = history.view(&View { turn: request.turn, budget, retention: &retention });
         let has = |tool: &str| request.advertised.find(tool).is_ok();
-        let pressure = Pressure::of(&shown, budget).note(has);
-        shown.items.extend(pressure.map(|text| Item::Note { text }));
+        let pressure = Pressure::of(&shown, budget);
+        let mut context = context_use(&shown, budget, pressure.headroom);
+        let notes = pressure.note(has).into_iter().chain(request.notes.iter().cloned());
+        shown.items.extend(notes.map(|text| Item::Note { text }));
         let toolset = &request.open.config.toolset;
         let api = self.provider.api();
         let offer = Offer::new(api, &request.advertised, toolset, &self.config.provider_tools);
         let agent = request.open.config.agent.as_ref();
         let told = agent.and_then(|agent| agent.instructions.as_deref());
+        context.tools = offer.tokens() as u64;
         let body = request::body(&self.config, told, &shown, &offer);
-        (offer, body)
+        Question { offer, body, context }
     }
 
     /// Sends a request, within its span.
@@ -195,6 +198,28 @@ impl ProviderModel {
             directive,
             ..ModelAnswer::default()
         }
+    }
+}
+
+/// What a model is sent.
+struct Question {
+    offer: Offer,
+    body: Value,
+    context: ContextUse,
+}
+
+fn context_use(shown: &Transcript, budget: Budget, headroom: usize) -> ContextUse {
+    let left_out = shown.items.iter().map(|item| match item {
+        Item::LeftOut { items } => *items,
+        _ => 0,
+    });
+    let parts = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    ContextUse {
+        budget: budget.tokens as u64,
+        history: budget.tokens.saturating_sub(headroom) as u64,
+        tools: 0,
+        shown: parts(shown.items.len()),
+        left_out: parts(left_out.sum()),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::directive;
 use crate::model::{ModelConfig, Proactive};
 use crate::provider::Api;
 use crate::text_calls::{self, Envelope};
+use crate::tokens;
 use crate::transcript::{Names, Rendered, Transcript, render};
 
 /// Anthropic's API wants a limit on every answer.
@@ -60,6 +61,11 @@ impl Offer {
             offer.add(api, tool, toolset);
         }
         offer
+    }
+
+    /// Returns about how many tokens the tools are.
+    pub(crate) fn tokens(&self) -> usize {
+        self.definitions.iter().map(|definition| tokens::count(&definition.to_string())).sum()
     }
 
     fn add_provider_tool(&mut self, name: &ToolName, body: &Value) {

@@ -42,7 +42,9 @@ pub use haft::{
     HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step};
-pub use model::{AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish};
+pub use model::{
+    Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish,
+};
 pub use performer::{Job, Performer, Task};
 pub use standing::{HeldGrant, Holder, LedgerError};
 #[doc(hidden)]

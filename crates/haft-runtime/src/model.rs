@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use haft_core::session::{
-    Directive, Event, Learning, Next, Open, Priority, ProviderResult, Summary, Usage, Wake,
+    ContextUse, Directive, Event, Learning, Next, Open, Priority, ProviderResult, Summary, Usage,
+    Wake,
 };
 use haft_core::{
     ContentBlock, ErrorClass, Failure, Millis, ProviderCallId, SessionId, Timestamp, WakeId,
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::live::LiveStream;
 use crate::registry::Advertised;
-use crate::tool::ToolFuture;
+use crate::tool::{ToolContext, ToolFuture};
 
 /// A model that can be asked for the next step of a session.
 pub trait Model: Send + Sync + 'static {
@@ -29,6 +30,17 @@ pub trait Model: Send + Sync + 'static {
         let _ = request;
         Box::pin(async { None })
     }
+}
+
+/// Whoever has something to tell a model before it is asked.
+pub trait Adviser: Send + Sync + 'static {
+    /// Returns what the model is told for this turn alone. Nothing of it is recorded, so it says
+    /// what follows from what is.
+    fn notes<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        context: &'a ToolContext,
+    ) -> ToolFuture<'a, Vec<String>>;
 }
 
 /// What a model is asked.
@@ -46,6 +58,8 @@ pub struct ModelRequest {
     pub open: Arc<Open>,
     /// The tools that are offered, in a stable order.
     pub advertised: Advertised,
+    /// What it is told beside what was said and done, the latest last; no part of the log.
+    pub notes: Vec<String>,
     /// Cancelled when nobody wants the answer any more.
     pub stop: CancellationToken,
     /// Where what the model says is told while it says it.
@@ -116,6 +130,8 @@ pub struct ModelAnswer {
     pub provider_meta: Option<Value>,
     /// What it says about how its work goes on.
     pub directive: Option<LoopDirective>,
+    /// How much of its budget what it was shown took.
+    pub context: Option<ContextUse>,
 }
 
 /// What a model says about how its work goes on (document 002): proactive work is no tool.

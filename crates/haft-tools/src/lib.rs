@@ -4,6 +4,7 @@
 //! listings and documents, is [`catalogue`]; the same hands are behind [`agent_toolset`], the tools
 //! of the wire API.
 
+mod advice;
 mod catalogue;
 mod chronicle;
 mod context_pressure;
@@ -23,7 +24,6 @@ mod substrate;
 mod tools;
 
 pub use catalogue::{AGENT_TOOLSET, agent_tool_name, agent_toolset, agent_wire_name, catalogue};
-pub use context_pressure::{ContextUse, ContextWatch};
 pub use hands::{Classifier, Hands, HandsSettings, Vault, Workspace};
 pub use library::{Libraries, Library, SkillHead};
 pub use preflight::{Alternative, read_only_alternative};
@@ -33,6 +33,6 @@ use haft_runtime::HaftBuilder;
 /// Gives a node the managed tools, and the hands they work with.
 pub fn install(builder: HaftBuilder, hands: Hands) -> HaftBuilder {
     hands.show(builder.registry());
-    let gated = builder.policy(gate::OutcomeGate::new(hands.clone()));
+    let gated = builder.policy(gate::OutcomeGate::new(hands.clone())).adviser(advice::Advice);
     tools::all().into_iter().fold(gated.service(hands), HaftBuilder::tool)
 }

@@ -108,7 +108,7 @@
 //! | standing permission | [`GrantTerms`], [`Haft::grants`], [`Holder`] |
 //! | rules of your own | [`Policy`], [`permission`], [`Middleware`], [`Verifier`] |
 //! | taking back | [`Haft::undo`] |
-//! | models | [`Model`], [`ModelRequest`], [`ModelAnswer`] |
+//! | models | [`Model`], [`ModelRequest`], [`ModelAnswer`], [`Adviser`] |
 //! | tests | [`testing`] |
 //!
 //! The guides in the repository's `docs/` are compiled and run like this page.
@@ -129,7 +129,7 @@ pub use haft_macros::{tool, tools};
 #[doc(hidden)]
 pub use haft_runtime::__private;
 pub use haft_runtime::{
-    Answer, Artifacts, AskedCall, BuildError, CallError, Direct, FunctionTool, GrantError,
+    Adviser, Answer, Artifacts, AskedCall, BuildError, CallError, Direct, FunctionTool, GrantError,
     GrantTerms, Grants, Haft, HaftBuilder, HeldGrant, Holder, InputError, Invocation, Judgement,
     Live, LiveStream, Middleware, Model, ModelAnswer, ModelRequest, Need, Next, Opinion, Policy,
     ResolveError, Response, SealingKey, Services, Settings, Step, Tool, ToolArguments, ToolContext,

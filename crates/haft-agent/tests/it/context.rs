@@ -8,7 +8,7 @@ use haft_agent::transcript::Budget;
 use haft_agent::{ModelConfig, Overflow, ProviderModel};
 use haft_core::session::{Config, Counted, Event, Limits, TurnEnding};
 use haft_runtime::testing::TestNode;
-use haft_runtime::{Haft, Live};
+use haft_runtime::{Adviser, Haft, Live, ModelRequest, ToolContext, ToolFuture};
 use serde_json::Value;
 
 use crate::fake::{CHAT, Fake, Scene};
@@ -74,6 +74,51 @@ async fn a_summary_that_fails_is_replaced_by_leaving_out_and_a_word_about_it() {
     assert!(last.contains("are left out here") && last.contains("[context-pressure]"), "{last}");
     let names = node.record(session).await.names();
     assert!(!names.contains(&"context.summarised"), "{names:?}");
+}
+
+/// Tells models what day it is.
+struct Calendar;
+
+impl Adviser for Calendar {
+    fn notes<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        _: &'a ToolContext,
+    ) -> ToolFuture<'a, Vec<String>> {
+        let note = format!("[day] turn {}", request.turn);
+        Box::pin(async move { vec![note] })
+    }
+}
+
+// S2-43, S2-52: notes stand last in what the model reads and nowhere in the log; how much it was
+// shown is in the log.
+#[tokio::test]
+async fn s2_43_s2_52_notes_reach_the_model_and_what_it_was_shown_is_recorded() {
+    let fake = Fake::start([story(), story()]).await;
+    let mut config = ModelConfig::new(fake.config(Api::OpenAiChat), "m");
+    config.budget = Budget { tokens: 5000 };
+    let model = ProviderModel::new(config).unwrap();
+    let n_runs = Arc::new(AtomicU32::new(0));
+    let builder = Haft::builder().tool(weather(&n_runs, |_| {})).adviser(Calendar).model(model);
+    let node = TestNode::start(builder);
+    let session = node.session_with(Config::default()).await;
+    for turn in 1..=2 {
+        say(&node, session, "what day is it?").await;
+        assert_eq!(ending(&node, session, turn).await, TurnEnding::Completed);
+    }
+    let second = &fake.requests()[1].body["messages"];
+    let last = second.as_array().unwrap().last().unwrap();
+    assert_eq!(last["content"], "[day] turn 2");
+    assert!(!second.to_string().contains("turn 1"), "a note is for its turn alone");
+    let record = node.record(session).await;
+    let used = record.events().iter().rev().find_map(|event| match event {
+        Event::TurnAnswered { context, .. } => *context,
+        _ => None,
+    });
+    let used = used.unwrap();
+    assert_eq!((used.budget, used.shown, used.left_out), (5000, 3, 0));
+    assert!(used.history > 200 && used.tools > 10, "{used:?}");
+    assert_eq!(used.headroom(), 5000 - used.history);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use super::config::Config;
 use super::goal::Goal;
 use super::summary::Summary;
 use super::suspension::{Decided, Preview, SuspendReason, SuspensionKind};
-use super::usage::Usage;
+use super::usage::{ContextUse, Usage};
 use super::wake::{FollowUp, Learning, Wake};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
@@ -125,6 +125,9 @@ pub enum Event {
         /// What its provider wants to be shown again as it was, by the vendor's name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_meta: Option<Value>,
+        /// How much of its budget what it was shown took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<ContextUse>,
     },
     /// What stands for the earlier turns from here on, in what the model is shown.
     #[serde(rename = "context.summarised")]

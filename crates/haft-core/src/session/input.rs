@@ -12,7 +12,7 @@ use super::goal::Goal;
 use super::resolution::{Fit, Resolved};
 use super::summary::Summary;
 use super::suspension::Preview;
-use super::usage::Usage;
+use super::usage::{ContextUse, Usage};
 use super::wake::{Directive, Wake};
 use crate::actor::Actor;
 use crate::arguments::Arguments;
@@ -186,6 +186,8 @@ pub struct AnswerDetails {
     pub provider_meta: Option<Value>,
     /// What the model says about how its work goes on.
     pub directive: Option<Directive>,
+    /// How much of its budget what it was shown took.
+    pub context: Option<ContextUse>,
 }
 
 /// Before the model is asked, what it would be shown is shortened.

@@ -50,5 +50,5 @@ pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
 pub use summary::Summary;
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};
 pub use toolset::{Agent, Environment, McpTool, Network, Toolset};
-pub use usage::{Counted, Usage};
+pub use usage::{ContextUse, Counted, Usage};
 pub use wake::{Directive, FollowUp, Learning, LearningKind, Next, Priority, Wake};

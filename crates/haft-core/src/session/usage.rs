@@ -46,3 +46,31 @@ impl Usage {
         self.input.saturating_add(self.output)
     }
 }
+
+/// How much of its budget the history took that a model was shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextUse {
+    /// The tokens that a history may take.
+    pub budget: u64,
+    /// Those that this one took.
+    pub history: u64,
+    /// Those of the tools that were offered.
+    pub tools: u64,
+    /// How many parts of the history were shown.
+    pub shown: u32,
+    /// How many were left out.
+    #[serde(default, skip_serializing_if = "is_none_left_out")]
+    pub left_out: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none_left_out(parts: &u32) -> bool {
+    *parts == 0
+}
+
+impl ContextUse {
+    /// Returns the tokens that are left of the budget.
+    pub const fn headroom(&self) -> u64 {
+        self.budget.saturating_sub(self.history)
+    }
+}

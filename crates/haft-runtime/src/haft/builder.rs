@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::driver::{Driver, Settings};
 use crate::fresh::fresh_bits;
 use crate::live::LiveStream;
-use crate::model::Model;
+use crate::model::{Adviser, Model};
 use crate::registry::{RegisterError, Registered, Registry, Selector};
 use crate::tool::{Need, Services, Tool};
 use crate::toolbox::{Middleware, Parts, Policy, SealingKey, Toolbox, Verifier};
@@ -32,6 +32,7 @@ pub struct HaftBuilder {
     verifiers: Vec<Arc<dyn Verifier>>,
     policies: Vec<Arc<dyn Policy>>,
     selectors: Vec<Arc<dyn Selector>>,
+    advisers: Vec<Arc<dyn Adviser>>,
     model: Option<Arc<dyn Model>>,
     settings: Option<Settings>,
     clock: Option<Clock>,
@@ -162,6 +163,12 @@ impl HaftBuilder {
         self
     }
 
+    /// Adds something that tells models what follows from what is recorded.
+    pub fn adviser(mut self, adviser: impl Adviser) -> Self {
+        self.advisers.push(Arc::new(adviser));
+        self
+    }
+
     /// Gives the model that drives sessions.
     pub fn model(mut self, model: impl Model) -> Self {
         self.model = Some(Arc::new(model));
@@ -238,6 +245,7 @@ impl HaftBuilder {
             verifiers: self.verifiers,
             policies: self.policies,
             selectors: self.selectors,
+            advisers: self.advisers,
             model: self.model,
         }))
     }

@@ -191,13 +191,14 @@ impl Toolbox {
             return failed(Failure::new(ErrorClass::Internal, message));
         };
         let (advertised, narrowed) = self.offer(session, &open).await;
-        let request = ModelRequest {
+        let mut request = ModelRequest {
             session,
             log: SessionLog::new(self.store.clone(), session),
             turn,
             attempt,
             open: Arc::clone(&open),
             advertised: advertised.clone(),
+            notes: Vec::new(),
             stop,
             live: self.live.clone(),
         };
@@ -206,6 +207,7 @@ impl Toolbox {
         {
             return Input::ContextSummarised(ContextSummarised { turn, attempt, summary });
         }
+        request.notes = self.notes(&request).await;
         let answer = match model.answer(request).await {
             Ok(answer) => answer,
             Err(failure) => return failed(failure),
@@ -245,6 +247,21 @@ impl Toolbox {
     }
 
     /// What is known about an answer beside what it says. Without randomness there is no wake.
+    /// Gathers what the model is told beside the log.
+    async fn notes(&self, request: &ModelRequest) -> Vec<String> {
+        let Ok(bits) = fresh_bits(self.clock.now()) else { return Vec::new() };
+        let (session, turn, attempt) = (request.session, request.turn, request.attempt);
+        let (call, actor) = (CallId::from_bits(bits), request.open.opened_by.clone());
+        let scope = Scope { session, turn, call, attempt, actor };
+        let run = Run { scope, stop: request.stop.clone() };
+        let context = self.context(run, self.surroundings.redactor.clone());
+        let mut notes = Vec::new();
+        for adviser in &self.advisers {
+            notes.extend(adviser.notes(request, &context).await);
+        }
+        notes
+    }
+
     fn details(&self, answer: &ModelAnswer) -> AnswerDetails {
         let now = self.clock.now();
         let fresh = || fresh_bits(now).ok().map(WakeId::from_bits);
@@ -252,6 +269,7 @@ impl Toolbox {
             usage: answer.usage,
             provider_meta: answer.provider_meta.clone(),
             directive: answer.directive.clone().and_then(|directive| directive.at(now, fresh)),
+            context: answer.context,
         }
     }
 

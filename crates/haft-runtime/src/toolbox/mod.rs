@@ -31,7 +31,7 @@ use haft_store::Store;
 use crate::artifacts::Artifacts;
 use crate::clock::Clock;
 use crate::live::LiveStream;
-use crate::model::Model;
+use crate::model::{Adviser, Model};
 use crate::performer::{Job, Performer, Task};
 use crate::registry::{Registry, Selector};
 use crate::tool::{Run, Scope, Services, Surroundings, ToolArguments, ToolContext, ToolError};
@@ -61,6 +61,7 @@ pub(crate) struct Parts {
     pub(crate) verifiers: Vec<Arc<dyn Verifier>>,
     pub(crate) policies: Vec<Arc<dyn Policy>>,
     pub(crate) selectors: Vec<Arc<dyn Selector>>,
+    pub(crate) advisers: Vec<Arc<dyn Adviser>>,
     pub(crate) model: Option<Arc<dyn Model>>,
 }
 
@@ -77,6 +78,7 @@ pub struct Toolbox {
     verifiers: Vec<Arc<dyn Verifier>>,
     policies: Policies,
     selectors: Vec<Arc<dyn Selector>>,
+    advisers: Vec<Arc<dyn Adviser>>,
     model: Option<Arc<dyn Model>>,
 }
 
@@ -109,6 +111,7 @@ impl Toolbox {
             verifiers: parts.verifiers,
             policies,
             selectors: parts.selectors,
+            advisers: parts.advisers,
             model: parts.model,
         }
     }

@@ -5,7 +5,7 @@ mod feed;
 mod runs;
 
 pub(crate) use feed::{EventId, FeedEvent, TYPES, feed};
-pub(crate) use runs::{Done, Run, RunId, SpanEnd, each_text, runs};
+pub(crate) use runs::{Done, Run, RunId, SpanEnd, each_text, runs, said};
 
 use haft_core::session::Event;
 use haft_core::{SessionId, Timestamp};

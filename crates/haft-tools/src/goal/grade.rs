@@ -17,6 +17,18 @@ pub(crate) enum GradeStatus {
     DoneCandidate,
 }
 
+impl GradeStatus {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::MissingOutcome => "missing_outcome",
+            Self::Blocked => "blocked",
+            Self::Sleeping => "sleeping",
+            Self::InProgress => "in_progress",
+            Self::DoneCandidate => "done_candidate",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Confidence {

@@ -6,6 +6,7 @@ mod evidence;
 mod grade;
 
 pub(crate) use evaluate::{Assessment, assess};
+pub(crate) use grade::{GradeStatus, NextStep};
 
 use haft_core::session::Goal;
 use serde_json::Value;

@@ -5,6 +5,8 @@ mod candidate;
 mod plan;
 mod query;
 
-pub(crate) use candidate::{Backend, Expansion, Found, Merged, Posture, Relation, Source, merged};
+pub(crate) use candidate::{
+    Backend, Candidate, Expansion, Found, Merged, Posture, Relation, Source, merged,
+};
 pub(crate) use plan::{Standing, plan};
 pub(crate) use query::Query;

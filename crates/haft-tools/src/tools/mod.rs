@@ -30,6 +30,7 @@ mod spill;
 pub(crate) use action::Action;
 pub(crate) use answer::apart;
 pub(crate) use managed::Managed;
+pub(crate) use recall::{Recalled, recalled};
 
 /// Every managed tool, with its code.
 pub(crate) fn all() -> Vec<Managed> {

@@ -15,7 +15,7 @@ use crate::chronicle::feed;
 use crate::memory::{Target, content_hash};
 use crate::notes;
 use crate::recall::{
-    Backend, Expansion, Found, Merged, Posture, Query, Source, Standing, merged, plan,
+    Backend, Candidate, Expansion, Found, Merged, Posture, Query, Source, Standing, merged, plan,
 };
 use crate::setup;
 use crate::sight::{Current, Lineage, Setups, Sight, Viewer};
@@ -47,6 +47,15 @@ struct Field {
 
 impl Field {
     async fn of(wanted: &Wanted, context: &ToolContext) -> Result<Self, ToolError> {
+        Self::within(wanted, context, usize::MAX).await
+    }
+
+    /// Looks at no more than so many sessions, the newest.
+    async fn within(
+        wanted: &Wanted,
+        context: &ToolContext,
+        most: usize,
+    ) -> Result<Self, ToolError> {
         let viewer = Viewer::of(context).await?;
         let query = Query::parse(&wanted.query);
         if query.is_empty() {
@@ -57,7 +66,7 @@ impl Field {
         let goal: Option<Arc<ActiveGoal>> = own.goal().map(|(goal, _)| goal);
         let current = Current::included(wanted.include_current.unwrap_or(false));
         let mut seen = Vec::new();
-        for listed in viewer.kin(wanted.lineage, current).await? {
+        for listed in viewer.kin(wanted.lineage, current).await?.into_iter().take(most) {
             let theirs = setup::fingerprint(&viewer, listed.session).await?;
             let sight = viewer.look(listed).await?;
             let setups = Setups {
@@ -226,7 +235,9 @@ impl Field {
             let next = expansion("outcome_read", args.clone(), "read what it is to achieve");
             texts.push((Source::SessionOutcome, text, next));
             let evaluation = sight.assessment().evaluation;
-            let text = format!("{} {}", evaluation.summary, evaluation.evidence.join(" "));
+            let (status, trend) = (evaluation.status.name(), evaluation.trend.name());
+            let evidence = evaluation.evidence.join(" ");
+            let text = format!("{status} {trend} {} {evidence}", evaluation.summary);
             let tool =
                 if evaluation.trend.is_stalled() { "outcome_history" } else { "outcome_evaluate" };
             let next = expansion(tool, args.clone(), "see how it stands with its outcome");
@@ -399,6 +410,38 @@ pub(super) async fn everything(
         "expansionPlan": plan(&merged.candidates, field.standing()),
         "hits": merged.candidates,
     })))
+}
+
+/// What was recalled without being asked for.
+pub(crate) struct Recalled {
+    /// The best, and only what is likely to be about it.
+    pub(crate) candidates: Vec<Candidate>,
+    /// What to read next, the most urgent first.
+    pub(crate) plan: Vec<Value>,
+}
+
+/// How many sessions are looked at for what nobody asked for, and how much of it is told.
+const UNASKED_SESSIONS: usize = 16;
+const UNASKED: usize = 3;
+
+/// Finds what other sessions of the agent have about what this one is at.
+pub(crate) async fn recalled(cue: &str, context: &ToolContext) -> Result<Recalled, ToolError> {
+    let wanted = Wanted {
+        query: cue.to_owned(),
+        limit: Some(UNASKED),
+        include_current: Some(false),
+        lineage: None,
+        types: None,
+        backends: None,
+    };
+    let field = Field::within(&wanted, context, UNASKED_SESSIONS).await?;
+    let mut found = field.memory(context, Shared::Included).await?;
+    found.extend(field.events(None));
+    found.extend(field.traces());
+    let mut candidates = field.found(found, UNASKED).candidates;
+    candidates.retain(|candidate| candidate.confidence != "low");
+    let plan = plan(&candidates, field.standing());
+    Ok(Recalled { candidates, plan })
 }
 
 #[derive(Debug, Deserialize)]

@@ -13,7 +13,7 @@ use super::Action;
 use super::answer::{apart, plain, refused, taken};
 use super::command::{ending, exit_code, policy_words, preview, signal};
 use super::spill;
-use crate::context_pressure::ContextWatch;
+use crate::context_pressure;
 use crate::hands::{CommandRecord, Hand, Hands, Live, Reference, Settled, ShellStatus, mirror};
 
 #[derive(Debug, Deserialize)]
@@ -206,14 +206,17 @@ fn with_plans(hand: &Hand) -> Value {
 pub(super) async fn describe(context: ToolContext) -> Result<Returned, ToolError> {
     let hand = Hands::of(&context).await?;
     settle(&hand, &context).await?;
+    let used = match context.store() {
+        Some(store) => context_pressure::latest(store, hand.session()).await?,
+        None => None,
+    };
     let mut answer = with_plans(&hand);
     answer["notice"] = json!(hand.take_notice());
     let desk = hand.desk();
     answer["env"] = desk.shown_variables();
     answer["lastCommandPreview"] = json!(desk.latest(1).first());
     drop(desk);
-    let watch = context.services().get::<ContextWatch>();
-    answer["contextPressure"] = json!(watch.and_then(|watch| watch.pressure(hand.session())));
+    answer["contextPressure"] = json!(used.as_ref().map(context_pressure::pressure));
     answer["commandPolicy"] = policy_words();
     answer["shellReadFirstAlternatives"] = json!([
         { "tool": "read", "for": "the content of a file" },

@@ -7,6 +7,7 @@
     reason = "a broken assumption fails the test; the corpus's counts are shown"
 )]
 
+mod advised;
 mod agency;
 mod agent_toolset;
 mod attacks;

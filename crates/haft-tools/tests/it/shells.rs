@@ -4,7 +4,7 @@ use crate::place::{Place, Session, Sleeper, VAULTED};
 use haft_core::permission::Level;
 use haft_core::session::{Config, Driver};
 use haft_core::{Millis, SessionId};
-use haft_tools::{Classifier, ContextUse, ContextWatch};
+use haft_tools::Classifier;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -290,22 +290,6 @@ async fn a_vaults_secret_is_used_and_never_shown() {
     // The comparison above names it; nothing else does.
     let elsewhere = stored.replace(&look, "").replace(&look.replace('"', "\\\""), "");
     assert!(!elsewhere.contains(VAULTED), "the secret is written down");
-}
-
-// S2-69: whoever assembles contexts tells how full they are.
-#[tokio::test]
-async fn s2_69_the_shell_tells_how_full_the_context_is() {
-    let place = Place::new();
-    let full = |_| Some(ContextUse { headroom: 300, dropped_messages: 2, dropped_notes: 0 });
-    let builder = place.builder(Classifier::Known).service(ContextWatch::new(full));
-    let mut session = Session::of(place.store().start(builder), None);
-    let described = session.call("shell_describe", json!({})).await.unwrap();
-    assert_eq!(described["contextPressure"]["level"], "high");
-    let tools = &described["contextPressure"]["recommendedTools"];
-    assert_eq!(
-        tools,
-        &json!(["retrieval_search", "session_search_context", "session_get_snapshot"])
-    );
 }
 
 // S2-81: the session's tools and permissions are shown in its workspace, and never read back.

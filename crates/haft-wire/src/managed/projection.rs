@@ -60,16 +60,16 @@ enum Told {
 struct OpenCall {
     id: CallId,
     side: Side,
-    waits: Waits,
+    waits_for: Awaited,
 }
 
 /// For whom a call waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    ForNobody,
-    ForSomeone,
+enum Awaited {
+    Nobody,
+    Someone,
     /// It goes on by itself once that is done.
-    ForChild,
+    Child,
 }
 
 /// Who produces the result of a call.
@@ -216,19 +216,19 @@ impl Projection {
                 self.reject(call, &name, &rejection);
             }
             Event::CallSuspended { call, kind: SuspensionKind::Child, .. } => {
-                self.set_waits(call, Waits::ForChild);
+                self.set_awaited(call, Awaited::Child);
             }
             Event::CallSuspended { call, .. } => {
-                self.set_waits(call, Waits::ForSomeone);
+                self.set_awaited(call, Awaited::Someone);
             }
             Event::CallPreviewing { call, .. } => {
-                self.set_waits(call, Waits::ForNobody);
+                self.set_awaited(call, Awaited::Nobody);
                 self.tell_running();
             }
             Event::CallAdmitted { .. } | Event::CallStarted { .. } => self.tell_running(),
             Event::CallResolved { call, resolution, decision, .. } => {
                 // What a sub-agent did is told as the result of the call.
-                if self.set_waits(call, Waits::ForNobody) != Some(Waits::ForChild) {
+                if self.set_awaited(call, Awaited::Nobody) != Some(Awaited::Child) {
                     self.resolve(call, resolution.map(|id| id.to_string()), &decision);
                 }
             }
@@ -304,7 +304,7 @@ impl Projection {
             Executor::Server | Executor::Provider => Side::Ours,
             Executor::Client | Executor::Human => Side::Theirs,
         };
-        self.calls.push(OpenCall { id, side, waits: Waits::ForNobody });
+        self.calls.push(OpenCall { id, side, waits_for: Awaited::Nobody });
         let name = self.toolset.called(tool).to_owned();
         let mut members = json!({ "name": name, "input": input });
         let kind = match side {
@@ -424,18 +424,18 @@ impl Projection {
     }
 
     /// Returns for whom it waited until then.
-    fn set_waits(&mut self, call: CallId, waits: Waits) -> Option<Waits> {
+    fn set_awaited(&mut self, call: CallId, waits_for: Awaited) -> Option<Awaited> {
         let open = self.calls.iter_mut().find(|open| open.id == call)?;
-        Some(mem::replace(&mut open.waits, waits))
+        Some(mem::replace(&mut open.waits_for, waits_for))
     }
 
     /// Tells that the session waits for someone, and for what, when that is news.
     fn tell_waiting(&mut self) {
-        let waiting = self.calls.iter().filter(|call| call.waits == Waits::ForSomeone);
+        let waiting = self.calls.iter().filter(|call| call.waits_for == Awaited::Someone);
         let blocked_on: Vec<CallId> = waiting.map(|call| call.id).collect();
         let is_blocked = self.activity == Activity::Acting
             && !blocked_on.is_empty()
-            && self.calls.iter().all(|call| call.waits != Waits::ForNobody);
+            && self.calls.iter().all(|call| call.waits_for != Awaited::Nobody);
         let ids: Vec<String> = blocked_on.iter().map(ToString::to_string).collect();
         let told = Told::Idle { blocked_on };
         if !is_blocked || self.told == told {
@@ -556,6 +556,7 @@ mod tests {
                     narrowed: Vec::new(),
                     usage: Some(Usage { input: 10, output: 2, cache_read: 4, ..Usage::default() }),
                     provider_meta: None,
+                    context: None,
                 },
             ),
         ]

@@ -24,7 +24,7 @@ impl Draft {
         self.refuse_duplicates(&answer.calls)?;
         let open = self.require_open()?;
         let earlier = self.calls_where(|call| matches!(call.phase, Phase::AtProvider { .. }));
-        let AnswerDetails { usage, provider_meta, directive } = answer.details;
+        let AnswerDetails { usage, provider_meta, directive, context } = answer.details;
         let unchanged = open.advertised.as_deref() == Some(&*answer.advertised);
         self.emit(Event::TurnAnswered {
             turn: answer.turn,
@@ -33,6 +33,7 @@ impl Draft {
             narrowed: answer.narrowed,
             usage,
             provider_meta: provider_meta.filter(|meta| !json::is_deeper_than(meta, DEPTH_MAX)),
+            context,
         })?;
         if let Some(directive) = directive {
             self.follow_directive(answer.turn, directive)?;
