@@ -54,6 +54,6 @@ pub use tool::{
     ToolFuture, Until, Weighed,
 };
 pub use toolbox::{
-    Invocation, Judgement, Middleware, Next, Opinion, Policy, Redactor, SealError, SealingKey,
-    Toolbox, Verifier, Wish,
+    Invocation, Judgement, Middleware, Next, Opinion, Policy, PolicyFile, PolicyFileError,
+    Redactor, SealError, SealingKey, Toolbox, Verifier, Wish,
 };

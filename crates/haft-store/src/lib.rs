@@ -42,8 +42,8 @@ pub use notice::{
 pub use page::Page;
 pub use rows::{CallStage, SessionStatus};
 pub use session::{
-    AcquireError, Lease, ListedSession, Loaded, SNAPSHOT_EVERY, SessionFilter, StoredCall,
-    VerifyError,
+    AcquireError, FoundCall, Lease, ListedSession, Loaded, SNAPSHOT_EVERY, SessionFilter,
+    StoredCall, VerifyError,
 };
 pub use store::{Changes, Store};
 pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};

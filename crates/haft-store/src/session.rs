@@ -2,7 +2,7 @@
 
 use haft_core::journal::{Entry, Head, JournalError, replay};
 use haft_core::session::{DecidedBy, State};
-use haft_core::{ErrorClass, SessionId, Timestamp};
+use haft_core::{CallId, ErrorClass, SessionId, Timestamp};
 
 use crate::append::SNAPSHOT_FORMAT;
 use crate::error::Error;
@@ -109,6 +109,17 @@ pub struct StoredCall {
     pub decided: Option<DecidedBy>,
     /// When it last moved.
     pub updated_at: Timestamp,
+}
+
+/// A call, and where it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundCall {
+    /// The session.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+    /// What is known about it.
+    pub known: StoredCall,
 }
 
 /// What is wrong with a stored log.

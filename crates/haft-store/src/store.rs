@@ -3,6 +3,7 @@
 //! An enum and no trait: there are exactly two backends, both ours, and no caller is generic over
 //! them. Arguments are values that a backend can send to its own thread or connection.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::postgres::Postgres;
 use crate::session::{
-    AcquireError, Lease, ListedSession, Loaded, SessionFilter, StoredCall, VerifyError,
+    AcquireError, FoundCall, Lease, ListedSession, Loaded, SessionFilter, StoredCall, VerifyError,
 };
 use crate::sqlite::Sqlite;
 use crate::work::{Due, Moment, Pending, PendingCursor, PendingFilter, Wake};
@@ -272,6 +273,21 @@ impl Store {
         call: CallId,
     ) -> Result<Option<StoredCall>, Error> {
         on_backend!(self, call(session, call))
+    }
+
+    /// Finds a tenant's calls by their ids, whatever their sessions, the newest first. For people
+    /// who have the id of a call and nothing else: PostgreSQL looks at every call for it.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn calls_between(
+        &self,
+        tenant: &Tenant,
+        ids: RangeInclusive<CallId>,
+        limit: u32,
+    ) -> Result<Vec<FoundCall>, Error> {
+        on_backend!(self, calls_between(tenant.clone(), ids, limit))
     }
 
     /// Lists sessions, the newest first.

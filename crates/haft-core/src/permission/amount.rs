@@ -93,7 +93,34 @@ impl Serialize for Amount {
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        deserializer.deserialize_any(AmountVisitor)
+    }
+}
+
+struct AmountVisitor;
+
+/// A number is taken too, by the digits that it is written with: people write `500`.
+impl de::Visitor<'_> for AmountVisitor {
+    type Value = Amount;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an amount, as a number or a text such as \"12.50\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Amount, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Amount, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Amount, E> {
+        self.visit_str(&number.to_string())
     }
 }
 
@@ -132,5 +159,15 @@ mod tests {
             assert!(bad.parse::<Amount>().is_err(), "{bad}");
         }
         assert!(Amount::from_number(&Number::from_f64(1e300).unwrap()).is_none());
+    }
+
+    #[test]
+    fn an_amount_is_read_from_a_number_or_a_text() {
+        let read = |json: &str| serde_json::from_str::<Amount>(json);
+        for json in ["12.5", "\"12.5\"", "\"12.50\""] {
+            assert_eq!(read(json).unwrap().to_string(), "12.5");
+        }
+        assert_eq!(read("-3").unwrap().to_string(), "-3");
+        assert!(read("1e300").is_err() && read("true").is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::id::GrantId;
 use crate::name::ToolName;
 use crate::pointer::JsonPointer;
 use crate::time::Timestamp;
-use crate::tool::Contract;
+use crate::tool::{Contract, Redaction};
 
 /// A standing permission that a person gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +53,22 @@ pub struct Condition {
     pub test: Test,
 }
 
+impl Condition {
+    /// Returns whether it holds for what is seen. A masked secret says nothing about what runs, so
+    /// nothing holds for it.
+    fn holds(&self, arguments: &Arguments) -> bool {
+        let found = self.field.find(arguments.record());
+        found.is_some_and(|found| !arguments.is_masked(found) && self.test.holds(found))
+    }
+
+    /// Returns whether it holds or what is seen cannot tell: nothing is there, or only the mask of
+    /// a secret. Rules that ask for more are held against calls this way.
+    pub fn may_hold(&self, arguments: &Arguments) -> bool {
+        let found = self.field.find(arguments.record()).filter(|found| **found != Redaction::MASK);
+        found.is_none_or(|found| self.test.may_hold(found))
+    }
+}
+
 /// What can be asked of one argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -75,6 +91,14 @@ impl Test {
             Self::OneOf(values) => values.contains(found),
             Self::AtMost(limit) => amount().is_some_and(|amount| amount <= *limit),
             Self::AtLeast(limit) => amount().is_some_and(|amount| amount >= *limit),
+        }
+    }
+
+    fn may_hold(&self, found: &Value) -> bool {
+        let is_amount = || found.as_number().and_then(Amount::from_number).is_some();
+        match self {
+            Self::Equals(_) | Self::OneOf(_) => self.holds(found),
+            Self::AtMost(_) | Self::AtLeast(_) => self.holds(found) || !is_amount(),
         }
     }
 }
@@ -163,12 +187,7 @@ impl StandingGrant {
         if self.is_used_up() {
             return Err(Mismatch::UsedUp);
         }
-        // A masked secret says nothing about what runs, so no condition holds for it.
-        let holds = |condition: &&Condition| {
-            let found = condition.field.find(arguments.record());
-            found.is_some_and(|v| !arguments.is_masked(v) && condition.test.holds(v))
-        };
-        if let Some(broken) = self.when.iter().find(|condition| !holds(condition)) {
+        if let Some(broken) = self.when.iter().find(|condition| !condition.holds(arguments)) {
             return Err(Mismatch::Condition { field: broken.field.clone() });
         }
         let amount = self.budget.as_ref().map(|budget| budget.take(arguments)).transpose()?;

@@ -15,7 +15,7 @@ use crate::live::LiveStream;
 use crate::model::{Adviser, Model};
 use crate::registry::{RegisterError, Registered, Registry, Selector};
 use crate::tool::{Need, Services, Tool};
-use crate::toolbox::{Middleware, Parts, Policy, SealingKey, Toolbox, Verifier};
+use crate::toolbox::{Middleware, Parts, Policy, PolicyFile, SealingKey, Toolbox, Verifier};
 
 /// Collects what a node is made of; [`HaftBuilder::start`] checks all of it at once.
 #[derive(Default)]
@@ -154,6 +154,13 @@ impl HaftBuilder {
     /// Adds a source of permission.
     pub fn policy(mut self, policy: impl Policy) -> Self {
         self.policies.push(Arc::new(policy));
+        self
+    }
+
+    /// Adds the rules of a file, each a source of its own.
+    pub fn policy_file(mut self, file: PolicyFile) -> Self {
+        let rules = file.into_rules().into_iter().map(|rule| Arc::new(rule) as Arc<dyn Policy>);
+        self.policies.extend(rules);
         self
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use haft_core::permission::{Derivation, Question, Source};
+use haft_core::permission::{Derivation, Question, Report, Source, SourceReport};
 use haft_core::session::{Config, PolicyFacts, Preview};
 use haft_core::{Actor, Arguments, CallId, SessionId};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use super::Haft;
 use crate::fresh::fresh_bits;
 use crate::registry::Registered;
 use crate::tool::{Scope, ToolError};
-use crate::toolbox::heard;
+use crate::toolbox::{Opinion, PolicyFile, Wish, heard};
 
 /// A tool, and what the rules of a session say about it whatever its arguments are.
 #[derive(Debug, Clone)]
@@ -47,6 +47,58 @@ impl Haft {
                 Ruled { tool, derivation }
             })
             .collect()
+    }
+
+    /// Finds out what would be decided about a call in a session so configured, if the rules of a
+    /// file stood beside those that do. Nothing is run and nobody is asked; what a person granted,
+    /// and what only a session's log can tell, is not weighed.
+    ///
+    /// # Errors
+    ///
+    /// When the session has no such tool.
+    pub async fn weigh(
+        &self,
+        config: &Config,
+        actor: &Actor,
+        (tool, arguments): (&str, &Map<String, Value>),
+        file: &PolicyFile,
+    ) -> Result<Ruled, ToolError> {
+        let known = self.toolbox.known_to(&config.toolset);
+        let is_meant = |registered: &Arc<Registered>| {
+            let name = registered.name().as_str();
+            name == tool || config.toolset.called(name) == tool
+        };
+        let tool = known
+            .into_iter()
+            .find(is_meant)
+            .ok_or_else(|| ToolError::invalid(format!("there is no tool `{tool}`")))?;
+        let spec = tool.spec();
+        let arguments = Arguments::plain(spec.redaction.record_view(arguments));
+        let session = fresh_bits(self.toolbox.now()).map(SessionId::from_bits);
+        let session = session.map_err(|error| ToolError::internal(error.to_string()))?;
+        let (opened_by, store) = (actor, None);
+        let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
+        let facts = self.toolbox.policy_facts(wish).await;
+        let mut reports = heard(&config.toolset, &spec.name, facts).reports;
+        for (source, Opinion { verdict, reason }) in file.says(&spec.name, &arguments) {
+            let said = SourceReport { source, report: Report::Says { verdict, reason } };
+            // The file may be the one that the node has already.
+            if !reports.contains(&said) {
+                reports.push(said);
+            }
+        }
+        let derivation = Question {
+            contract: spec.contract(),
+            arguments: &arguments,
+            level: config.level,
+            profile: config.profile,
+            exposure: &config.exposure,
+            reports: &reports,
+            grants: &[],
+            now: self.toolbox.now(),
+        }
+        .derive();
+        Ok(Ruled { tool, derivation })
     }
 
     /// Finds out what a call would do in a session, without asking anyone and without making it.

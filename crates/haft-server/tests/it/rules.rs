@@ -50,3 +50,34 @@ async fn the_rules_of_an_agent_are_those_of_its_current_version() {
     let eve = house.visitor("other", "eve", &[Scope::Admin]).await;
     eve.refused("GET", &path, &Value::Null, 404).await;
 }
+
+const NOT_TO_OSLO: &str = r#"
+[[rule]]
+name = "not there"
+tools = ["get_price"]
+when = [{ field = "/city", test = { equals = "Oslo" } }]
+verdict = "deny"
+reason = "no prices from Oslo"
+"#;
+
+// What would happen to a call is told without making it, also under rules that do not stand yet.
+#[tokio::test]
+async fn a_call_is_weighed_before_anyone_makes_it() {
+    let house = House::start().await;
+    let ann = house.visitor("default", "ann", &[Scope::Read]).await;
+    let check = |body: Value| {
+        let ann = &ann;
+        async move { ann.post("/haft/v1/rules/check", &body).await }
+    };
+    let asked = check(json!({ "tool": "refund" })).await;
+    assert_eq!(asked["decision"], "ask");
+    let price = |city: &str| json!({ "tool": "get_price", "arguments": { "city": city }, "policy": NOT_TO_OSLO });
+    assert_eq!(check(price("Bergen")).await["decision"], "allow");
+    let denied = check(price("Oslo")).await;
+    assert_eq!(denied["decision"], "deny");
+    assert_eq!(denied["findings"][1]["source"], json!({ "rule": "not there" }));
+    let bad = json!({ "tool": "refund", "policy": "[[rule]]\nname = 3\n" });
+    let refused = ann.refused("POST", "/haft/v1/rules/check", &bad, 400).await;
+    assert!(refused.to_string().contains("policy: line 2, column 8: "), "{refused}");
+    ann.refused("POST", "/haft/v1/rules/check", &json!({ "tool": "nothing" }), 404).await;
+}

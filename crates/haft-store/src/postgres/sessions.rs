@@ -1,5 +1,7 @@
 //! Sessions in PostgreSQL: reading, owning, listing.
 
+use std::ops::RangeInclusive;
+
 use haft_core::journal::{Entry, Head};
 use haft_core::{CallId, Millis, SessionId, Timestamp};
 use tokio_postgres::Row;
@@ -12,7 +14,8 @@ use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::rows::{CallStage, SessionStatus, from_word};
 use crate::session::{
-    AcquireError, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter, StoredCall,
+    AcquireError, FoundCall, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter,
+    StoredCall,
 };
 use crate::store::Whole;
 use crate::work::{Moment, Wake};
@@ -184,6 +187,25 @@ impl Postgres {
                    WHERE session = $1 AND call = $2";
         let rows = self.query(sql, &[&id(session.bits()), &id(call.bits())]).await?;
         rows.first().map(stored_call).transpose()
+    }
+
+    pub(crate) async fn calls_between(
+        &self,
+        tenant: Tenant,
+        ids: RangeInclusive<CallId>,
+        limit: u32,
+    ) -> Result<Vec<FoundCall>, Error> {
+        let sql = "SELECT tool, stage, class, decided, calls.updated_at, session, call
+                   FROM calls JOIN sessions ON id = session
+                   WHERE call BETWEEN $1 AND $2 AND tenant = $3 ORDER BY call DESC LIMIT $4";
+        let (first, last) = (id(ids.start().bits()), id(ids.end().bits()));
+        let rows = self.query(sql, &[&first, &last, &tenant.as_str(), &i64::from(limit)]).await?;
+        let found = rows.iter().map(|row| {
+            let session = SessionId::from_bits(id_bits(column(row, 5)?)?);
+            let call = CallId::from_bits(id_bits(column(row, 6)?)?);
+            Ok(FoundCall { session, call, known: stored_call(row)? })
+        });
+        found.collect()
     }
 
     pub(crate) async fn sessions(

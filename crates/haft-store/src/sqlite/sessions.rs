@@ -1,5 +1,7 @@
 //! Sessions in SQLite: reading, owning, listing.
 
+use std::ops::RangeInclusive;
+
 use haft_core::journal::{Entry, Head};
 use haft_core::{CallId, Millis, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -14,7 +16,8 @@ use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::rows::{CallStage, SessionStatus, from_word};
 use crate::session::{
-    AcquireError, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter, StoredCall,
+    AcquireError, FoundCall, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter,
+    StoredCall,
 };
 use crate::store::Whole;
 use crate::work::{Moment, Wake};
@@ -163,6 +166,33 @@ impl Sqlite {
             let mut statement = connection.prepare_cached(sql)?;
             let mut rows = statement.query([id_bytes(session.bits()), id_bytes(call.bits())])?;
             rows.next()?.map(stored_call).transpose()
+        })
+        .await
+    }
+
+    pub(crate) async fn calls_between(
+        &self,
+        tenant: Tenant,
+        ids: RangeInclusive<CallId>,
+        limit: u32,
+    ) -> Result<Vec<FoundCall>, Error> {
+        self.read(move |connection| {
+            let sql = "SELECT tool, stage, class, decided, calls.updated_at, id, call
+                       FROM calls JOIN sessions ON sessions.key = calls.session
+                       WHERE call BETWEEN ?1 AND ?2 AND sessions.tenant = ?3
+                       ORDER BY call DESC LIMIT ?4";
+            let mut statement = connection.prepare_cached(sql)?;
+            let (first, last) = (id_bytes(ids.start().bits()), id_bytes(ids.end().bits()));
+            let mut rows = statement.query((first, last, tenant.as_str(), limit))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let id = |at| -> Result<u128, Fault> {
+                    Ok(id_bits(row.get_ref(at)?.as_blob().map_err(Error::corrupt)?)?)
+                };
+                let (session, call) = (SessionId::from_bits(id(5)?), CallId::from_bits(id(6)?));
+                found.push(FoundCall { session, call, known: stored_call(row)? });
+            }
+            Ok(found)
         })
         .await
     }

@@ -3,7 +3,7 @@
 use haft_core::Millis;
 use haft_core::session::{DecidedKind, Input, RetryDue};
 use haft_core::tool::{Gate, Idempotency, Mutates, Retry, ToolSpec};
-use haft_store::{CallStage, Due, DueWork, Moment, Wake};
+use haft_store::{CallStage, Due, DueWork, FoundCall, Moment, Tenant, Wake};
 
 use crate::backing::on_every_store;
 use crate::driver::{
@@ -39,7 +39,11 @@ fn d5_a_deadline_that_passed_while_every_process_was_dead_is_found() {
 
         let stored = store.call(id, call).await.unwrap().unwrap();
         assert_eq!(stored.stage, CallStage::Settled);
-        assert_eq!(stored.decided.unwrap().kind, DecidedKind::Expired);
+        assert_eq!(stored.decided.as_ref().unwrap().kind, DecidedKind::Expired);
+        let (acme, other) = (Tenant::new("acme").unwrap(), Tenant::new("other").unwrap());
+        let found = store.calls_between(&acme, call..=call, 10).await.unwrap();
+        assert_eq!(found, [FoundCall { session: id, call, known: stored }]);
+        assert_eq!(store.calls_between(&other, call..=call, 10).await.unwrap(), []);
         assert_eq!(store.next_due().await.unwrap(), None);
         assert_eq!(
             store.claim_due(&node("a"), Moment::At(later + HOUR), HOLD, 10).await.unwrap(),

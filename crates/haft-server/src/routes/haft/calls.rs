@@ -1,5 +1,7 @@
 //! One call: what became of it, how its wait is ended, how it is taken back.
 
+use std::ops::RangeInclusive;
+
 use axum::Json;
 use axum::extract::State;
 use haft_core::permission::{Budget, Condition};
@@ -9,6 +11,7 @@ use haft_core::{
 };
 use haft_runtime::fresh_bits;
 use haft_runtime::{Answer, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict};
+use haft_store::{FoundCall, StoredCall};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -174,6 +177,42 @@ async fn refused(
     Ok(Error::new(Kind::Conflict, message).with_details(details))
 }
 
+/// How many calls one beginning of an id finds.
+const FOUND_MAX: u32 = 20;
+
+/// Finds calls of any session that the caller may see by the beginning of their ids, for people
+/// who have nothing else; the newest first.
+pub(super) async fn find(
+    State(app): State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Read)?;
+    let begins = params.text("begins").unwrap_or_default();
+    params.finish()?;
+    let ids = beginning(&begins).ok_or_else(|| {
+        Error::invalid("begins: expected the beginning of a call's id, such as `call_01k9`")
+    })?;
+    let mut data = Vec::new();
+    for FoundCall { session, call, known } in
+        app.store().calls_between(&caller.tenant, ids, FOUND_MAX).await?
+    {
+        if let Some(found) = Found::seen(&app, &caller, session).await? {
+            data.push(told(&found, call, &known));
+        }
+    }
+    Ok(Json(json!({ "data": data })))
+}
+
+/// The first and the last id that begin with a text.
+fn beginning(text: &str) -> Option<RangeInclusive<CallId>> {
+    const DIGITS: usize = 26;
+    let digits = text.strip_prefix("call_")?;
+    let missing = DIGITS.checked_sub(digits.len())?;
+    let filled = |with: &str| format!("{text}{}", with.repeat(missing)).parse::<CallId>().ok();
+    Some(filled("0")?..=filled("z")?)
+}
+
 /// What is known of a call, also of one that was long ago.
 pub(super) async fn show(
     State(app): State<App>,
@@ -187,11 +226,18 @@ pub(super) async fn show(
     let id = Found::call(&call)?;
     let known = app.store().call(found.id, id).await?;
     let known = known.ok_or_else(|| Error::not_found("call", &call))?;
-    Ok(Json(json!({
-        "session": found.id, "call": id, "tool": known.tool, "stage": known.stage.as_str(),
+    Ok(Json(told(&found, id, &known)))
+}
+
+fn told(found: &Found, call: CallId, known: &StoredCall) -> Value {
+    let tool = known.tool.as_str();
+    let called = found.open().map_or(tool, |open| open.config.toolset.called(tool));
+    json!({
+        "session": found.id, "call": call, "tool": tool, "called": called,
+        "stage": known.stage.as_str(),
         "class": known.class, "decided": known.decided.as_ref().map(shown),
         "updated_at": known.updated_at,
-    })))
+    })
 }
 
 /// Takes a call back. Asking again tells what became of it.

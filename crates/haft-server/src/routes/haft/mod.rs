@@ -51,6 +51,7 @@ pub(crate) fn paths() -> Paths {
         .route("/keys/{key}", delete(keys::revoke))
         .route("/agents", get(sessions::agents).page())
         .route("/pending", pending)
+        .route("/calls", get(calls::find).query(&[Text("begins")]).page())
         .route("/pending/stream", get(pending::watch).events())
         .route("/sessions", sessions.post(sessions::open))
         .nest("/sessions/{session}", session)
@@ -68,6 +69,7 @@ pub(crate) fn paths() -> Paths {
         .route("/tools/{tool}/call", post(tools::call))
         .route("/tools/{tool}/preview", post(tools::preview))
         .route("/rules", get(rules::list).query(&[Text("agent")]))
+        .route("/rules/check", post(rules::check))
         .merge(kept())
         .route("/artifacts/{artifact}", get(artifacts::read).bytes())
 }
