@@ -40,6 +40,10 @@ impl ConfigFile {
         Self { path }
     }
 
+    pub(crate) fn usual() -> Self {
+        Self::at(PathBuf::from(USUAL))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

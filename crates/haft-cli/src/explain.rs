@@ -27,6 +27,7 @@ const PAGES: &[(&str, &str)] = pages![
     "bad_arguments",
     "bad_config",
     "bad_definition",
+    "bad_policy",
     "busy",
     "cancelled",
     "conflict_error",

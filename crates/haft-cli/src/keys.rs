@@ -1,4 +1,4 @@
-//! `haft keys`: API keys, made where the store is, listed and revoked there or at a server.
+//! `haft keys`: API keys, at a server or where the store is.
 
 use anyhow::Context as _;
 use haft_core::{Actor, ActorId, ActorKind, Timestamp};
@@ -8,20 +8,18 @@ use haft_store::Tenant;
 use serde_json::{Value, json};
 
 use crate::Verdict;
-use crate::api::{Reach, StoreUse, rows};
+use crate::api::{Api, Reach, ServerOrStore, StoreUse, rows};
 use crate::command::over_api;
-use crate::place::Place;
 use crate::terminal::{Paint, Table, Tone, ago, now, say, say_json};
+use crate::trouble::{Code, Trouble};
 
-/// Makes, lists and revokes API keys. A key is made where the store is: the embedded one has one
-/// user at a time, so `haft serve` is stopped for it.
+/// Makes, lists and revokes API keys, at the running server or in the store itself.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Makes a key and prints it, this once.
     Create {
-        #[command(flatten)]
-        place: Place,
-        /// Whose data the key reaches.
+        /// Whose data the key reaches. A server makes keys of the tenant that its own key is of;
+        /// for others, stop it and make them in the store.
         #[arg(long, default_value = "default")]
         tenant: Tenant,
         /// Who holds the key; what they open is theirs.
@@ -30,6 +28,8 @@ pub(crate) enum Command {
         /// What the key may do; may be given several times.
         #[arg(long = "scope", value_parser = scope, required = true)]
         scopes: Vec<Scope>,
+        #[command(flatten)]
+        reach: Reach,
     },
     /// Lists the keys of the tenant, revoked ones too.
     List {
@@ -47,7 +47,7 @@ pub(crate) enum Command {
 
 pub(crate) fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
-        Command::Create { place, tenant, actor, scopes } => create(&place, tenant, actor, scopes),
+        Command::Create { tenant, actor, scopes, reach } => create(&reach, tenant, actor, scopes),
         Command::List { reach } => list(&reach),
         Command::Revoke { key, reach } => revoke(&reach, &key),
     }
@@ -97,19 +97,45 @@ fn revoke(reach: &Reach, key: &str) -> anyhow::Result<Verdict> {
 }
 
 fn create(
-    place: &Place,
+    reach: &Reach,
     tenant: Tenant,
     actor: ActorId,
     scopes: Vec<Scope>,
 ) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let keys = Keys::new(place.open().await?, None);
-        let holder = Actor { kind: ActorKind::User, id: actor };
-        let made = keys.create(tenant, holder, scopes, Clock::System.now()).await;
-        println!("{}", made.context("making the key")?.reveal());
+        let key = match reach.server_or_store().await? {
+            ServerOrStore::Server(api) => at_server(&api, &tenant, &actor, &scopes).await?,
+            ServerOrStore::Store(store) => {
+                let holder = Actor { kind: ActorKind::User, id: actor };
+                let keys = Keys::new(store, None);
+                let made = keys.create(tenant, holder, scopes, Clock::System.now());
+                made.await.context("making the key")?.reveal().to_owned()
+            }
+        };
+        match reach.wants_json() {
+            true => say_json(&json!({ "key": key }))?,
+            false => say(&key),
+        }
         Ok(Verdict::Holds)
     })
+}
+
+async fn at_server(
+    api: &Api,
+    tenant: &Tenant,
+    actor: &ActorId,
+    scopes: &[Scope],
+) -> Result<String, Trouble> {
+    let me = api.get("/haft/v1/me").await?;
+    if me["tenant"] != tenant.as_str() {
+        let what = format!("this server does not make keys of `{tenant}` for you");
+        return Err(Trouble::new(Code::BadArguments, what)
+            .why(format!("your own key is of `{}`", me["tenant"].as_str().unwrap_or_default()))
+            .next("set HAFT_API_KEY to an admin's key of that tenant, or stop the server first"));
+    }
+    let made = api.post("/haft/v1/keys", &json!({ "actor": actor, "scopes": scopes })).await?;
+    Ok(made["key"].as_str().unwrap_or_default().to_owned())
 }
 
 fn scope(word: &str) -> Result<Scope, String> {

@@ -27,6 +27,7 @@ mod policy;
 mod prompt;
 mod reference;
 mod resolving;
+mod rules;
 mod serve;
 mod sessions;
 mod settings;

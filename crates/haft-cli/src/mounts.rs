@@ -1,5 +1,6 @@
 //! The MCP servers that a node of this machine has mounted.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use haft_mcp::{Mounts, Questions};
@@ -8,6 +9,7 @@ use haft_runtime::registry::Registry;
 use haft_server::vault_secrets;
 use haft_store::{Store, Tenant};
 
+use crate::api::{Api, Elsewhere};
 use crate::config::ConfigFile;
 
 /// How often the configuration is looked at.
@@ -21,6 +23,23 @@ pub(crate) fn made(
 ) -> Mounts {
     let secrets = vault_secrets(store.clone(), tenant.clone(), key);
     Mounts::new(registry, store, questions.clone(), secrets, tenant)
+}
+
+/// Says which servers' tools a command without a server goes without: it starts no programs that
+/// the file names, which merely lies where the command was started.
+pub(crate) fn note_left_out(api: &Api) {
+    let config = std::env::var_os("HAFT_CONFIG").map(PathBuf::from);
+    let config = config.map_or_else(ConfigFile::usual, ConfigFile::at);
+    let servers = match api.runs_elsewhere() {
+        Elsewhere::Yes => return,
+        // What is wrong with the file has been said by whoever read the settings.
+        Elsewhere::No => config.servers().unwrap_or_default(),
+    };
+    let names: Vec<String> = servers.iter().map(|server| format!("`{}`", server.name)).collect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        eprintln!("without the tools of {names}: MCP servers are mounted by `haft serve` only");
+    }
 }
 
 /// Keeps to the configuration as it changes: `haft mcp add` writes it while a server runs.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::Verdict;
 use crate::api::{Api, Elsewhere, Heard, Reach};
 use crate::terminal::{LiveLine, Paint, Tone, printable, say, say_json, shortened, took};
+use crate::trouble::{Code, Trouble};
 
 /// How long a result may be on one line.
 const RESULT_MAX: usize = 400;
@@ -39,6 +40,7 @@ pub(crate) async fn resolve(
     patience: Patience,
 ) -> anyhow::Result<Verdict> {
     let (session, call) = (text(wait, "session"), text(wait, "call"));
+    require_tool(api, wait, &said)?;
     // What was looked at is what is decided about: a later wait of the same call is another one.
     said["round"] = wait["round"].clone();
     let path = format!("/haft/v1/sessions/{session}/calls/{call}/resolve");
@@ -57,6 +59,18 @@ pub(crate) async fn resolve(
         Became::WaitsAgain => Verdict::Waits,
         Became::Finished(_) | Became::Rejected(_) | Became::Unseen => Verdict::Holds,
     })
+}
+
+/// Whoever lets a call run where its tool is not would end it as a call of a tool that is gone.
+fn require_tool(api: &Api, wait: &Value, said: &Value) -> Result<(), Trouble> {
+    let runs = said["type"] == "approve" || said["verdict"] == "run_again";
+    let is_here = api.runs_elsewhere() == Elsewhere::Yes || !wait["input_schema"].is_null();
+    if !runs || is_here {
+        return Ok(());
+    }
+    Err(Trouble::new(Code::NoTool, format!("the tool `{}` is not here", text(wait, "tool")))
+        .why("no server runs, and a command by itself mounts no MCP servers")
+        .next("start `haft serve` and decide again: the call goes on waiting"))
 }
 
 /// Follows a session until a call has its outcome or waits for someone.

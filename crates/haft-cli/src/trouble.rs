@@ -22,6 +22,7 @@ pub(crate) enum Code {
     BadArguments,
     BadConfig,
     BadDefinition,
+    BadPolicy,
     NoCall,
     NoKey,
     NoPage,
@@ -29,6 +30,7 @@ pub(crate) enum Code {
     NoStore,
     NoTerminal,
     NoTool,
+    Stale,
     StoreInUse,
     Unreachable,
     Unreadable,
@@ -37,12 +39,13 @@ pub(crate) enum Code {
 impl Code {
     /// Every code, for the test that each has its page.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::AmbiguousId,
         Self::BadAnswer,
         Self::BadArguments,
         Self::BadConfig,
         Self::BadDefinition,
+        Self::BadPolicy,
         Self::NoCall,
         Self::NoKey,
         Self::NoPage,
@@ -50,6 +53,7 @@ impl Code {
         Self::NoStore,
         Self::NoTerminal,
         Self::NoTool,
+        Self::Stale,
         Self::StoreInUse,
         Self::Unreachable,
         Self::Unreadable,
@@ -62,6 +66,7 @@ impl Code {
             Self::BadArguments => "bad_arguments",
             Self::BadConfig => "bad_config",
             Self::BadDefinition => "bad_definition",
+            Self::BadPolicy => "bad_policy",
             Self::NoCall => "no_call",
             Self::NoKey => "no_key",
             Self::NoPage => "no_page",
@@ -69,6 +74,7 @@ impl Code {
             Self::NoStore => "no_store",
             Self::NoTerminal => "no_terminal",
             Self::NoTool => "no_tool",
+            Self::Stale => "stale",
             Self::StoreInUse => "store_in_use",
             Self::Unreachable => "unreachable",
             Self::Unreadable => "unreadable",

@@ -1,8 +1,10 @@
 //! Finding what a person means by the beginning of an id.
 
+use haft_core::Timestamp;
 use serde_json::Value;
 
 use super::Api;
+use crate::resolving::decision;
 use crate::trouble::{Code, Trouble};
 
 /// The fewest characters of an id that are shown: its first ten tell the time.
@@ -14,14 +16,40 @@ impl Api {
         Ok(rows(self.get("/haft/v1/pending?limit=500").await?))
     }
 
-    /// Finds the wait that an id, or the beginning of one, names.
+    /// Finds the wait that an id, or the beginning of one, names. Of a call that no longer waits
+    /// it is told who decided what and when.
     pub(crate) async fn wait(&self, id: &str) -> Result<Value, Trouble> {
-        let waits = self.pending().await?;
-        let found = one(id, "call", &waits, |wait| wait["call"].as_str())?;
-        found.cloned().ok_or_else(|| {
-            Trouble::new(Code::NoCall, format!("no call that waits begins with `{id}`"))
-                .why("it was decided or has run out of time, or the id belongs to something else")
-                .next("`haft pending` lists what waits; `haft sessions trace` tells what became of calls")
+        if let Some(wait) = wait_of(id, &self.pending().await?)? {
+            return Ok(wait);
+        }
+        let call = self.call(id).await?;
+        let (id, session) = (&call["call"], call["session"].as_str().unwrap_or_default());
+        // What is listed of a full inbox is its beginning.
+        let of_session = self.get(&format!("/haft/v1/pending?limit=500&session={session}")).await?;
+        match wait_of(id.as_str().unwrap_or_default(), &rows(of_session))? {
+            Some(wait) => Ok(wait),
+            None => Err(over(&call)),
+        }
+    }
+
+    /// Finds a call by its id, or the beginning of one, whether it waits or not.
+    pub(crate) async fn call(&self, id: &str) -> Result<Value, Trouble> {
+        let begins = if id.starts_with("call_") { id.to_owned() } else { format!("call_{id}") };
+        let is_an_id = begins.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let found = match is_an_id {
+            true => self.get(&format!("/haft/v1/calls?begins={begins}")).await,
+            false => Ok(Value::Null),
+        };
+        let found = match found {
+            // What cannot begin an id begins none.
+            Err(error) if error.code() == "invalid_request_error" => Vec::new(),
+            found => rows(found?),
+        };
+        let call = one(&begins, "call", &found, |call| call["call"].as_str())?;
+        call.cloned().ok_or_else(|| {
+            Trouble::new(Code::NoCall, format!("no call begins with `{id}`"))
+                .why("the id belongs to something else, or to a session that this key may not see")
+                .next("`haft pending` lists what waits; `haft sessions trace` shows a session's calls")
         })
     }
 
@@ -39,6 +67,30 @@ impl Api {
                 .next("`haft sessions list` lists them")
         })
     }
+}
+
+fn wait_of(id: &str, waits: &[Value]) -> Result<Option<Value>, Trouble> {
+    Ok(one(id, "call", waits, |wait| wait["call"].as_str())?.cloned())
+}
+
+/// Says what became of a call that nobody has to decide about.
+fn over(call: &Value) -> Trouble {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (tool, session) = (text(&call["called"]), text(&call["session"]));
+    let decided = &call["decided"];
+    let Some(at) = decided["at"].as_i64().map(Timestamp::from_ms) else {
+        return Trouble::new(Code::NoCall, format!("this call of {tool} waits for nobody"))
+            .why(format!("it is {}", text(&call["stage"])))
+            .next(format!("`haft sessions trace {session}` tells what became of it"));
+    };
+    let (word, by) = (text(&decided["decision"]), text(&decided["by"]["id"]));
+    let by = match decided["by"]["kind"].as_str() {
+        Some("system") => String::new(),
+        _ => format!(" by {by}"),
+    };
+    Trouble::new(Code::Stale, format!("{tool} was {}{by} at {at}", decision(&word)))
+        .why("a wait is ended once")
+        .next(format!("nothing is left to decide; `haft sessions trace {session}` tells the rest"))
 }
 
 /// The rows of a list.

@@ -55,7 +55,7 @@ impl Local {
 }
 
 /// Says who holds the store, where another process does.
-fn held(error: anyhow::Error, data: &Path) -> anyhow::Error {
+pub(super) fn held(error: anyhow::Error, data: &Path) -> anyhow::Error {
     let kind = error.chain().find_map(|cause| cause.downcast_ref::<haft_store::Error>());
     match kind.map(haft_store::Error::kind) {
         Some(ErrorKind::InUse) => {

@@ -9,7 +9,7 @@ mod stream;
 
 pub(crate) use found::{rows, short};
 pub(crate) use note::ServerNote;
-pub(crate) use reach::{Reach, StoreUse};
+pub(crate) use reach::{Reach, ServerOrStore, StoreUse};
 pub(crate) use stream::{Heard, Stream};
 
 use haft_agent::SseDecoder;

@@ -1,10 +1,12 @@
 //! Finding whoever answers.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use haft_agent::http::{Client, Endpoint, Timeouts};
+use haft_store::Store;
 
-use super::local::Local;
+use super::local::{Local, held};
 use super::note::ServerNote;
 use super::{Api, Transport};
 use crate::place::Place;
@@ -42,31 +44,63 @@ pub(crate) enum StoreUse {
     Any,
 }
 
+/// Where keys are kept.
+pub(crate) enum ServerOrStore {
+    Server(Api),
+    Store(Store),
+}
+
 impl Reach {
     pub(crate) fn wants_json(&self) -> bool {
         self.json
     }
 
+    pub(crate) fn data(&self) -> &Path {
+        &self.place.data
+    }
+
     pub(crate) async fn connect(&self, need: StoreUse) -> anyhow::Result<Api> {
-        if let Some(server) = &self.server {
-            let noted = ServerNote::find(&self.place.data).filter(|note| note.address == *server);
-            let key =
-                self.api_key.clone().or_else(|| noted.map(|note| note.key)).ok_or_else(no_key)?;
-            return Ok(over_http(server, key)?);
-        }
         let deadline = Instant::now() + STARTING_MAX;
         loop {
-            if let Some(api) = self.noted().await? {
+            if let Some(api) = self.running().await? {
                 return Ok(api);
             }
             match self.local(need).await {
-                // Whoever has the store may be a server that is about to say where it is.
-                Err(error) if is_in_use(&error) && Instant::now() < deadline => {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
+                Err(error) if is_in_use(&error) => self.wait_for_server(deadline, error).await?,
                 found => return Ok(Api { transport: Transport::InProcess(found?) }),
             }
         }
+    }
+
+    /// The running server, or the store without a node: for what needs no session to be looked at.
+    pub(crate) async fn server_or_store(&self) -> anyhow::Result<ServerOrStore> {
+        let deadline = Instant::now() + STARTING_MAX;
+        loop {
+            if let Some(api) = self.running().await? {
+                return Ok(ServerOrStore::Server(api));
+            }
+            match self.place.open().await.map_err(|error| held(error, &self.place.data)) {
+                Err(error) if is_in_use(&error) => self.wait_for_server(deadline, error).await?,
+                opened => return Ok(ServerOrStore::Store(opened?)),
+            }
+        }
+    }
+
+    /// Whoever has the store may be a server that is about to say where it is.
+    async fn wait_for_server(&self, deadline: Instant, error: anyhow::Error) -> anyhow::Result<()> {
+        if Instant::now() >= deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok(())
+    }
+
+    /// The server that was named, else the one that serves the data directory, if one answers.
+    async fn running(&self) -> anyhow::Result<Option<Api>> {
+        let Some(server) = &self.server else { return self.noted().await };
+        let noted = ServerNote::find(&self.place.data).filter(|note| note.address == *server);
+        let key = self.api_key.clone().or_else(|| noted.map(|note| note.key)).ok_or_else(no_key)?;
+        Ok(Some(over_http(server, key)?))
     }
 
     /// The server that serves the data directory, if one answers.

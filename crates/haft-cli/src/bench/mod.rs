@@ -22,6 +22,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::Verdict;
+use crate::terminal::LiveLine;
 
 /// Measures on this machine.
 #[derive(Debug, clap::Subcommand)]
@@ -155,12 +156,17 @@ async fn measure(command: &Command) -> anyhow::Result<Verdict> {
         }
         Command::All { effort, target, count, events } => {
             let ground = Ground::prepare(target).await?;
-            let figures = All {
-                steps: steps::measure(&ground, *effort).await?,
-                resolve: resolve::measure(&ground, *effort).await?,
-                revival: revival::measure(&ground, *events).await?,
-                parked: parked::measure(&target.place.directory()?, *count).await?,
-            };
+            let mut line = LiveLine::on_stderr();
+            line.show("1 of 4: appending steps");
+            let steps = steps::measure(&ground, *effort).await?;
+            line.show("2 of 4: suspending and deciding");
+            let resolve = resolve::measure(&ground, *effort).await?;
+            line.show("3 of 4: reviving a session with a long log");
+            let revival = revival::measure(&ground, *events).await?;
+            line.show("4 of 4: parking calls that wait");
+            let parked = parked::measure(&target.place.directory()?, *count).await?;
+            line.clear();
+            let figures = All { steps, resolve, revival, parked };
             target.place.print(&figures)?;
         }
         Command::Parked { count, place } => {

@@ -10,6 +10,7 @@ use std::io::IsTerminal as _;
 use crate::Verdict;
 use crate::api::{Reach, StoreUse};
 use crate::command::over_api;
+use crate::mounts::note_left_out;
 use crate::trouble::{Code, Trouble};
 use talk::{Manner, Talk};
 
@@ -59,6 +60,7 @@ pub(crate) fn chat(args: &ChatArgs) -> anyhow::Result<Verdict> {
             .into());
     }
     over_api(&args.reach, StoreUse::Made, async |api| {
+        note_left_out(api);
         let (session, seen) = agent::session(api, &args.choice, args.session.as_deref()).await?;
         let mut talk = Talk::begin(api, session, seen, Manner::Conversation).await?;
         talk.converse().await
@@ -67,6 +69,7 @@ pub(crate) fn chat(args: &ChatArgs) -> anyhow::Result<Verdict> {
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Verdict> {
     over_api(&args.reach, StoreUse::Made, async |api| {
+        note_left_out(api);
         let (session, seen) = agent::session(api, &args.choice, args.session.as_deref()).await?;
         let manner = match args.reach.wants_json() {
             true => Manner::Json,

@@ -24,6 +24,7 @@ use crate::Verdict;
 use crate::config::ConfigFile;
 use crate::mounts;
 use crate::place::Place;
+use crate::rules;
 use crate::serve::sealing_key;
 
 /// How long what runs may go on after the client has hung up.
@@ -110,7 +111,8 @@ async fn start(
     let hands = HandsSettings::new(Launcher::this_program());
     let hands = Hands::new(hands, move |_| Ok(workspace.clone()));
     let key = sealing_key(&data.join("sealing-key"))?;
-    let builder = haft_mcp::install(Haft::builder().sealing_key(key.clone()), questions);
+    let builder = Haft::builder().sealing_key(key.clone()).policy_file(rules::of(data)?);
+    let builder = haft_mcp::install(builder, questions);
     let builder = haft_tools::install(builder, hands).registered()?;
     let with = (questions, key, tenant);
     let mounts = mounts::made(builder.registry(), store.clone(), with);

@@ -12,7 +12,7 @@ use crate::trouble::{Code, Trouble};
 pub(crate) struct Args {
     /// The call, or the beginning of its id.
     call: String,
-    /// The session that it belongs to; needed for a call that does not wait.
+    /// The session that it belongs to, where that is known.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     #[command(flatten)]
@@ -21,13 +21,15 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     over_api(&args.reach, StoreUse::Existing, async |api| {
-        let told = match &args.session {
+        let (session, call) = match &args.session {
+            Some(session) => (api.session(session).await?, args.call.clone()),
             None => {
-                let wait = api.wait(&args.call).await?;
-                json!({ "call": wait["call"], "tool": wait["tool"], "derivation": wait["derivation"] })
+                let call = api.call(&args.call).await?;
+                let text = |member: &str| call[member].as_str().unwrap_or_default().to_owned();
+                (text("session"), text("call"))
             }
-            Some(session) => recorded(api, &api.session(session).await?, &args.call).await?,
         };
+        let told = recorded(api, &session, &call).await?;
         match args.reach.wants_json() {
             true => say_json(&told)?,
             false => super::tell(told["tool"].as_str().unwrap_or_default(), &told["derivation"]),

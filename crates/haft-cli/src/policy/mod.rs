@@ -1,5 +1,6 @@
 //! `haft policy`: what may run, and why.
 
+mod check;
 mod explain;
 
 use serde_json::Value;
@@ -10,12 +11,15 @@ use crate::terminal::{Paint, Tone, printable, say};
 /// Tells why calls run, wait or are refused: which sources of permission say so.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    /// Checks a policy file and its examples; tells what would happen to a call.
+    Check(check::Args),
     /// Tells why a call that was made ran, waited or was refused.
     Explain(explain::Args),
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
     match command {
+        Command::Check(args) => check::run(args),
         Command::Explain(args) => explain::run(args),
     }
 }

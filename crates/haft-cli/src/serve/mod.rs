@@ -31,6 +31,7 @@ use crate::api::ServerNote;
 use crate::config::ConfigFile;
 use crate::mounts;
 use crate::place::Place;
+use crate::rules;
 
 /// How long what runs may go on after the server was asked to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -245,12 +246,13 @@ impl Prepared {
         let store = place.open().await?;
         let launcher = Launcher::this_program();
         let key = sealing_key(&data.join("sealing-key"))?;
+        let rules = rules::of(data)?;
         let (data, sessions) = (data.clone(), store.clone());
         let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
             workspace::of(sessions.clone(), data.clone(), session)
         });
         let models = Models::new(models.settings());
-        let builder = Haft::builder().sealing_key(key.clone()).model(models);
+        let builder = Haft::builder().sealing_key(key.clone()).policy_file(rules).model(models);
         let builder = haft_server::install(haft_mcp::install(builder, questions));
         let builder = haft_tools::install(builder, hands);
         Ok(Self { builder, store, key })

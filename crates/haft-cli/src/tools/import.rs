@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use haft_core::tool::Definition;
+use haft_core::tool::{Definition, Executor};
 use haft_runtime::registry::lint_definition;
 use haft_wire::{Dialect, Kind, LiftError, Reading};
 use serde_json::{Value, json};
 
 use crate::Verdict;
-use crate::terminal::say_json;
+use crate::api::{Api, Reach, StoreUse};
+use crate::command::over_api;
+use crate::terminal::{say, say_json};
 use crate::trouble::{Code, Trouble};
 
 #[derive(Debug, clap::Args)]
@@ -20,6 +22,12 @@ pub(crate) struct Args {
     /// The dialect that it is written in; found out if not given.
     #[arg(long)]
     dialect: Option<DialectName>,
+    /// Gives them to this agent, as a new version of it, in the place of its tools of these names.
+    /// Without it they are printed as an agent takes them.
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 /// A shape in which others define tools.
@@ -58,22 +66,53 @@ pub(super) struct Lifted {
     dialect: Dialect,
 }
 
-/// Prints them as an agent takes them: tools that a client of the session runs.
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let lifted = read(&args.file, args.dialect)?;
-    let tools: Vec<Value> = lifted
-        .iter()
-        .map(|found| json!({ "type": "haft_tool", "definition": found.definition }))
-        .collect();
-    say_json(&Value::Array(tools))?;
+    let tools: Vec<Value> = lifted.iter().map(|found| for_agent(&found.definition)).collect();
     for Lifted { definition, dialect } in &lifted {
         eprintln!("{}: read as {dialect}", definition.name);
         for finding in lint_definition(definition) {
             eprintln!("  {finding}");
         }
     }
-    eprintln!("{} tools; put them into the `tools` of an agent (`POST /v1/agents`)", lifted.len());
-    Ok(Verdict::Holds)
+    let n = lifted.len();
+    let Some(agent) = &args.agent else {
+        say_json(&Value::Array(tools))?;
+        eprintln!("{n} tools; `--agent AGENT` gives them to an agent");
+        return Ok(Verdict::Holds);
+    };
+    over_api(&args.reach, StoreUse::Existing, async |api| {
+        let given = give(api, agent, tools).await?;
+        match args.reach.wants_json() {
+            true => say_json(&given)?,
+            false => say(&format!("{agent} has {n} tools more, as version {}", given["version"])),
+        }
+        Ok(Verdict::Holds)
+    })
+}
+
+/// As an agent takes it. A definition brings no code along, so whoever follows the session runs
+/// its calls.
+fn for_agent(definition: &Definition) -> Value {
+    let mut definition = definition.clone();
+    if definition.executor == Executor::Server {
+        definition.executor = Executor::Client;
+    }
+    json!({ "type": "haft_tool", "definition": definition })
+}
+
+/// Makes a version of the agent that has the tools.
+async fn give(api: &Api, agent: &str, tools: Vec<Value>) -> Result<Value, Trouble> {
+    let path = format!("/v1/agents/{agent}");
+    let known = api.get(&path).await?;
+    let is_replaced = |old: &Value| {
+        let name = old.pointer("/definition/name");
+        name.is_some() && tools.iter().any(|new| new.pointer("/definition/name") == name)
+    };
+    let kept = known["tools"].as_array().into_iter().flatten().filter(|old| !is_replaced(old));
+    let all: Vec<Value> = kept.cloned().chain(tools.iter().cloned()).collect();
+    // The version says what was looked at: whoever changed the agent meanwhile is not overruled.
+    api.post(&path, &json!({ "version": known["version"], "tools": all })).await
 }
 
 pub(super) fn read(file: &Path, dialect: Option<DialectName>) -> anyhow::Result<Vec<Lifted>> {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::Verdict;
 use crate::api::{Api, rows};
+use crate::mounts::note_left_out;
 use crate::trouble::Trouble;
 
 /// Shows the tools, tries one, judges their definitions.
@@ -17,7 +18,7 @@ use crate::trouble::Trouble;
 pub(crate) enum Command {
     /// Calls one tool through its whole lifecycle, in a session of its own.
     Call(call::Args),
-    /// Takes in tools that are defined in any of the dialects, and prints them as Haft's.
+    /// Takes in tools that are defined in any of the dialects: for an agent, or printed as Haft's.
     Import(import::Args),
     /// Finds what makes models choose or use tools wrongly.
     Lint(lint::Args),
@@ -38,6 +39,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
 }
 
 async fn all(api: &Api) -> Result<Vec<Value>, Trouble> {
+    note_left_out(api);
     Ok(rows(api.get("/haft/v1/tools").await?))
 }
 

@@ -46,23 +46,29 @@ impl Findings {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sessions, calls, calls_that_worked, effects, .. } = self;
-        writeln!(
-            f,
-            "{calls} calls in {sessions} sessions, {calls_that_worked} worked, {effects} effects in the world"
-        )?;
-        let (approvals, settlements) = (self.approvals_acknowledged, self.settlements_acknowledged);
-        writeln!(f, "{approvals} approvals and {settlements} settlements acknowledged")?;
-        let (doubt, again) = (self.calls_reported_in_doubt, self.calls_run_again_safely);
-        writeln!(f, "{doubt} calls reported in doubt, {again} run again because that is safe")?;
-        let (verified, retried) = (self.calls_verified, self.calls_retried);
-        writeln!(f, "{verified} calls verified by their tool, {retried} retried")?;
+        let rows = [
+            (self.calls, "calls were made"),
+            (self.calls_that_worked, "of them worked"),
+            (self.effects as usize, "effects are in the world: more only where repeating is safe"),
+            (self.approvals_acknowledged, "approvals were acknowledged"),
+            (self.calls_run_again_safely, "calls ran again after a crash, because that is safe"),
+            (self.calls_verified, "were verified by their own tool"),
+            (self.calls_retried, "were tried again after a failure"),
+            (self.calls_reported_in_doubt, "were reported as in doubt, for a person"),
+            (self.settlements_acknowledged, "settlements were acknowledged"),
+        ];
+        writeln!(f, "{} sessions:", self.sessions)?;
+        for (n, what) in rows {
+            writeln!(f, "{n:>7}  {what}")?;
+        }
         match self.violations.as_slice() {
             [] if self.holds() => {
                 write!(f, "nothing lost, nothing repeated, every call has one outcome")
             }
-            [] => write!(f, "too little happened to prove anything"),
-            violations => write!(f, "violations:\n  {}", violations.join("\n  ")),
+            [] => write!(f, "too little happened to prove anything; try more --kills"),
+            violations => {
+                write!(f, "{} violations:\n  {}", violations.len(), violations.join("\n  "))
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) use duel::{DuelArgs, duel};
 pub(crate) use life::{LifeArgs, live};
 
 use crate::Verdict;
+use crate::terminal::LiveLine;
 use judge::Findings;
 use world::World;
 
@@ -67,6 +68,8 @@ enum Death {
 /// The whole run, for people and scripts.
 #[derive(Debug, Serialize)]
 struct Report {
+    /// Whether all that is promised holds, and enough happened to say so.
+    holds: bool,
     seed: u64,
     kills_at_boundaries: u32,
     kills_at_random: u32,
@@ -78,6 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let scratch = tempfile::tempdir().context("making a temporary directory")?;
     let directory = args.data.clone().unwrap_or_else(|| scratch.path().to_owned());
     let mut report = Report {
+        holds: false,
         seed: args.seed,
         kills_at_boundaries: 0,
         kills_at_random: 0,
@@ -85,15 +89,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         findings: Findings::default(),
     };
     let mut dice = Dice(args.seed | 1);
+    let mut line = LiveLine::on_stderr();
+    let mut told = |report: &Report| {
+        let kills = report.kills_at_boundaries + report.kills_at_random;
+        line.show(&format!("killed {kills} times; {} rounds in all", args.kills));
+    };
     match args.nodes {
-        0 | 1 => one_after_another(args, &directory, &mut dice, &mut report)?,
-        _ => side_by_side(args, &directory, &mut dice, &mut report)?,
+        0 | 1 => one_after_another(args, &directory, &mut dice, &mut report, &mut told)?,
+        _ => side_by_side(args, &directory, &mut dice, &mut report, &mut told)?,
     }
+    line.show("left in peace until everything has settled");
     one_life(args, &directory, Death::Natural)?;
+    line.show("comparing the world with the log");
     let world = World::read(&directory)?;
     report.findings = judge::judge(&life::place(&directory, args.database_url.as_ref()), &world)?;
+    report.holds = report.findings.holds();
+    line.clear();
     print(&report, args.json)?;
-    Ok(if report.findings.holds() { Verdict::Holds } else { Verdict::Broken })
+    Ok(if report.holds { Verdict::Holds } else { Verdict::Broken })
 }
 
 /// One process at a time: killed at a boundary, or after a while, by turns.
@@ -102,8 +115,10 @@ fn one_after_another(
     directory: &Path,
     dice: &mut Dice,
     report: &mut Report,
+    told: &mut dyn FnMut(&Report),
 ) -> anyhow::Result<()> {
     for n_kills in 0..args.kills {
+        told(report);
         let death = match n_kills % 2 {
             0 => Death::AtBoundary(1 + dice.below(60)),
             _ => Death::After(Duration::from_millis(u64::from(20 + dice.below(180)))),
@@ -124,6 +139,7 @@ fn side_by_side(
     directory: &Path,
     dice: &mut Dice,
     report: &mut Report,
+    told: &mut dyn FnMut(&Report),
 ) -> anyhow::Result<()> {
     let born = |dice: &mut Dice, n_born: u32| {
         // Every third one dies by itself, at a boundary, while the others go on.
@@ -138,6 +154,7 @@ fn side_by_side(
         nodes.0.push(born(dice, n_born)?);
     }
     for n_round in 0..args.kills {
+        told(report);
         std::thread::sleep(Duration::from_millis(u64::from(60 + dice.below(240))));
         for node in &mut nodes.0 {
             if has_died(node)? {

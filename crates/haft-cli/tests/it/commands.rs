@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::serving::Serving;
 
 /// What a command said and how it ended.
+#[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -60,10 +61,16 @@ fn a_call_waits_is_found_and_decided_with_and_without_a_server() {
         let approved = approved.json();
         assert_eq!(approved["decision"], "approve");
         assert!(approved["outcome"]["result"]["ok"].is_object(), "{approved}");
-        let again = haft(data.path(), &["approve", &id]);
-        assert_eq!(again.code, 1);
-        assert!(again.stderr.starts_with("error[no_call]: "), "{}", again.stderr);
-        assert!(again.stderr.contains("\n  more: haft explain no_call\n"), "{}", again.stderr);
+        for (verb, value) in [("approve", None), ("deny", None), ("answer", Some("{}"))] {
+            let again: Vec<&str> = [verb, short].into_iter().chain(value).collect();
+            let again = haft(data.path(), &again);
+            let said = "error[stale]: shell_run was approved by admin at 20";
+            assert!(again.stderr.starts_with(said), "{}", again.stderr);
+            assert!(again.stderr.contains("\n  more: haft explain stale\n"), "{}", again.stderr);
+            assert_eq!(again.code, 4);
+        }
+        let explained = haft(data.path(), &["policy", "explain", short]);
+        assert!(explained.stdout.starts_with("shell_run waits for a person"), "{explained:?}");
         let session = approved["session"].as_str().unwrap();
         let trace = haft(data.path(), &["sessions", "trace", session]).stdout;
         let told = ["waits: approval", "approved by admin", "attempt 1", "done"];
@@ -137,6 +144,82 @@ fn definitions_of_other_dialects_are_taken_in_and_judged() {
     assert!(
         lint["data"].as_array().unwrap().iter().any(|finding| finding["tool"] == "get_weather")
     );
+}
+
+#[test]
+fn definitions_are_given_to_an_agent() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Serving::start(data.path(), None);
+    let agent = json!({ "name": "A", "model": "scripted/demo", "tools": [] });
+    let agent = server.post("/v1/agents", &agent)["id"].as_str().unwrap().to_owned();
+    let tool = |description: &str| {
+        let schema = json!({ "type": "object", "properties": {} });
+        json!({ "name": "get_news", "description": description, "input_schema": schema })
+    };
+    for description in ["Gets news. Use when asked.", "Gets the news. Use when asked."] {
+        std::fs::write(data.path().join("tools.json"), tool(description).to_string()).unwrap();
+        let given = haft(data.path(), &["tools", "import", "tools.json", "--agent", &agent]);
+        assert_eq!(given.code, 0, "{}", given.stderr);
+        let tools = server.get(&format!("/v1/agents/{agent}"))["tools"].clone();
+        assert_eq!(tools.as_array().unwrap().len(), 1, "{tools}");
+        assert_eq!(tools[0]["definition"]["description"], description);
+    }
+    let nobody = haft(data.path(), &["tools", "import", "tools.json", "--agent", "agent_none"]);
+    assert!(nobody.stderr.contains("error[not_found_error]: "), "{}", nobody.stderr);
+}
+
+#[test]
+fn keys_are_made_beside_a_running_server_and_in_a_store_by_itself() {
+    let data = tempfile::tempdir().unwrap();
+    let create = |more: &[&str]| {
+        let args = ["keys", "create", "--actor", "ann", "--scope", "read"];
+        haft(data.path(), &[&args, more].concat())
+    };
+    let made = create(&["--tenant", "other"]);
+    assert!(made.stdout.starts_with("haft_"), "{}", made.stderr);
+    let alone = create(&["--json"]).json()["key"].as_str().unwrap().to_owned();
+    let server = Serving::start(data.path(), Some("unknown"));
+    let beside = create(&[]);
+    assert_eq!((beside.code, beside.stderr.as_str()), (0, ""));
+    for key in [alone.as_str(), beside.stdout.trim()] {
+        let header = format!("x-api-key: {key}\r\n");
+        let (status, me) = server.raw("GET", "/haft/v1/me", &header, "");
+        assert_eq!(
+            (status, &me["actor"]["id"], &me["tenant"]),
+            (200, &json!("ann"), &json!("default"))
+        );
+    }
+    let other = create(&["--tenant", "other"]);
+    assert!(other.stderr.contains("your own key is of `default`"), "{}", other.stderr);
+    assert_eq!(other.code, 1);
+}
+
+#[test]
+fn completions_and_man_pages_are_those_of_the_commands() {
+    let data = tempfile::tempdir().unwrap();
+    for (shell, holds) in [
+        ("bash", "haft__subcmd__policy__subcmd__check"),
+        ("zsh", "_haft__subcmd__policy__subcmd__check_commands"),
+        ("fish", "__fish_seen_subcommand_from policy"),
+        ("elvish", "haft;policy;check"),
+        ("powershell", "haft;policy;check"),
+    ] {
+        let printed = haft(data.path(), &["completions", shell]);
+        assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
+        assert!(printed.stdout.contains(holds), "{shell}: {}", printed.stdout);
+    }
+    let script = haft(data.path(), &["completions", "bash"]).stdout;
+    std::fs::write(data.path().join("haft.bash"), script).unwrap();
+    let ask = "source ./haft.bash; COMP_WORDS=(haft policy ''); COMP_CWORD=2; \
+               _haft haft '' policy; echo ${COMPREPLY[@]}";
+    let asked = Command::new("bash").args(["-c", ask]).current_dir(data.path()).output().unwrap();
+    let offered = String::from_utf8(asked.stdout).unwrap();
+    assert!(offered.contains("check") && offered.contains("explain"), "{offered}");
+    assert_eq!(haft(data.path(), &["man", "man1"]).code, 0);
+    let page = |name: &str| std::fs::read_to_string(data.path().join("man1").join(name)).unwrap();
+    assert!(page("haft.1").contains(".TH haft 1"), "{}", page("haft.1"));
+    assert!(page("haft-policy-check.1").contains("policy file"));
+    assert!(!data.path().join("man1/haft-torture-life.1").exists(), "hidden ones are left out");
 }
 
 #[test]

@@ -59,6 +59,14 @@ impl Ground {
         String::from_utf8(command.output().unwrap().stdout).unwrap().trim().to_owned()
     }
 
+    /// What a command complains of where no server runs.
+    fn alone(&self, args: &[&str]) -> String {
+        let directory = self.directory.path();
+        let output =
+            haft().args(args).arg("--data").arg(self.data()).current_dir(directory).output();
+        String::from_utf8(output.unwrap().stderr).unwrap()
+    }
+
     fn serve(&self, key: &str, options: &[&str]) -> Serving {
         let config = self.config().display().to_string();
         Serving::start_with(&self.data(), Some(key), &[&["--config", &config], options].concat())
@@ -169,6 +177,11 @@ fn a_gated_call_outlives_its_client_and_its_server_and_takes_effect_once() {
     let waits = client.call("peer_echo", &json!({"text": "paid"}));
     let handle = waits["_meta"]["haft/pending"]["handle"].as_str().unwrap().to_owned();
     client.kill();
+    let (_, call) = handle.split_once('.').unwrap();
+    let refused = ground.alone(&["approve", call]);
+    assert!(refused.starts_with("error[no_tool]: the tool `peer_echo` is not here"), "{refused}");
+    let listed = ground.alone(&["tools", "list"]);
+    assert!(listed.starts_with("without the tools of `peer`: "), "{listed}");
     drop(ground.serve(&boss, &[]));
     assert_eq!(ground.effects(), [""; 0], "nothing ran unasked");
 

@@ -57,8 +57,17 @@ fn the_readme_shows_what_happens() {
         }
         None => line.to_owned(),
     };
+    // The rest of a word that is another one each time.
+    let short = |line: String, word: &str, kept: usize| match line.split_once(word) {
+        Some((before, rest)) => {
+            let rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || "-:.".contains(c));
+            format!("{before}{}…{rest}", &word[..kept])
+        }
+        None => line,
+    };
     let told = told.0.replace(&id, "call_01k9…");
-    let told = told.lines().map(time).collect::<Vec<_>>().join("\n");
+    let same = |line: &str| short(short(time(line), "sesn_", 5), " at 20", 6);
+    let told = told.lines().map(same).collect::<Vec<_>>().join("\n");
     let readme = std::fs::read_to_string(README).unwrap();
     let (before, rest) = readme.split_once(MARK).expect("the README has its transcript");
     let (shown, after) = rest.split_once("\n```").unwrap();

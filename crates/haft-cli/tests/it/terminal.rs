@@ -93,6 +93,63 @@ fn an_approval_can_be_edited_and_denied_with_a_note() {
 }
 
 #[test]
+fn arguments_are_edited_in_the_persons_own_editor() {
+    let data = tempfile::tempdir().unwrap();
+    let editor = |editor| [("NO_COLOR", "1"), ("EDITOR", editor)];
+    let mut chat = Terminal::start_with(data.path(), &["chat"], &editor("sed -i s/today/tonight/"));
+    come_to_the_edit(&mut chat);
+    chat.until("[l]ater > ");
+    chat.types("e\r");
+    chat.until("◆ Approval edit");
+    let card = chat.until("[l]ater > ");
+    assert!(card.contains("+Haft 0.1 is out tonight."), "{card}");
+    chat.types("o\r");
+    chat.until("✓ edit");
+    chat.until("› ");
+    chat.types(CTRL_D);
+    chat.ends();
+    // What is not JSON, and an editor that fails, leave the call as it is.
+    for (spoils, said) in [("cp /dev/null", "what you wrote is not JSON"), ("false", "[l]ater > ")]
+    {
+        let mut chat = Terminal::start_with(data.path(), &["chat"], &editor(spoils));
+        come_to_the_edit(&mut chat);
+        chat.until("[l]ater > ");
+        chat.types("e\r");
+        chat.until(said);
+    }
+}
+
+#[test]
+fn a_rule_is_given_with_an_approval() {
+    let data = tempfile::tempdir().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat"]);
+    come_to_the_edit(&mut chat);
+    chat.until("[l]ater > ");
+    chat.types("r\r");
+    chat.until("only where file_path is \"/workspace/note.md\"? [Y/n] > ");
+    chat.types("\r");
+    for member in ["old_string", "new_string"] {
+        chat.until(&format!("only where {member} is "));
+        chat.types("n\r");
+    }
+    chat.until("how many more times?");
+    chat.types("2\r");
+    chat.until("✓ edit");
+    chat.until("› ");
+    chat.types(CTRL_D);
+    chat.until("haft chat --session sesn_");
+    assert!(chat.ends().success());
+    let sessions = crate::commands::haft(data.path(), &["sessions", "list", "--json"]).json();
+    let session = sessions["data"][0]["id"].as_str().unwrap();
+    let events = crate::commands::haft(data.path(), &["sessions", "events", session, "--json"]);
+    let given = events.stdout.lines().find(|line| line.contains("\"uses_left\":2")).unwrap();
+    let given: serde_json::Value = serde_json::from_str(given).unwrap();
+    let given = given.to_string();
+    let when = r#""when":[{"field":"/file_path","test":{"equals":"/workspace/note.md"}}]"#;
+    assert!(given.contains(when), "{given}");
+}
+
+#[test]
 fn what_waits_is_listed_and_approved_beside_a_running_server() {
     let data = tempfile::tempdir().unwrap();
     let server = Serving::start(data.path(), None);
@@ -109,8 +166,8 @@ fn what_waits_is_listed_and_approved_beside_a_running_server() {
     approve.until("✓ done");
     assert!(approve.ends().success());
     let mut late = Terminal::start(data.path(), &["approve", call]);
-    late.until("error[no_call]");
-    assert_eq!(late.ends().code(), Some(1));
+    late.until("error[stale]: edit was approved by admin at ");
+    assert_eq!(late.ends().code(), Some(4));
 }
 
 #[test]
