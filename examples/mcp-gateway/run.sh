@@ -3,36 +3,32 @@
 #
 #     examples/mcp-gateway/run.sh
 #
-# needs `haft`, `python3`, `curl` and `jq` on the path.
+# needs `haft`, `python3` and `jq` on the path.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 place=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; rm -rf "$place"' EXIT
 cd "$place"
-export HAFT_API_KEY=example-key
+export HAFT_DATA=data
 
 haft mcp add units -- python3 "$here/units.py" 2>/dev/null
 haft mcp add notes -- python3 "$here/notes.py" 2>/dev/null
 
-haft serve --listen 127.0.0.1:0 --data data >said 2>log &
-until grep -q '^api' said; do sleep 0.1; done
-base=$(sed -n 's|^api *\(http.*\)/v1$|\1|p' said)
-api() { curl -s -H "authorization: Bearer $HAFT_API_KEY" -H 'content-type: application/json' "$base/haft/v1$@"; }
-
-until [ "$(api /mcp/servers | jq '[.data[] | select(.tools | length > 0)] | length')" = 2 ]; do sleep 0.2; done
-api /mcp/servers | jq -r '.data[] | "\(.name): \(.tools | join(", "))"'
+haft serve --listen 127.0.0.1:0 >said 2>log &
+until grep -q '^data' said; do sleep 0.1; done
+until haft tools show units_miles >/dev/null 2>&1 && haft tools show notes_add >/dev/null 2>&1; do sleep 0.2; done
+haft tools list --json | jq -r '.data[] | select(.ownership == "mcp") | "\(.name): \(.description)"'
 
 # Whatever a mounted server says about its tools, their calls ask.
 call() {
-  local waiting session id
-  waiting=$(api "/tools/$1/call" -d "{\"arguments\": $2}")
-  session=$(jq -r .session <<<"$waiting") id=$(jq -r .call <<<"$waiting")
-  echo "$1 is $(jq -r .state <<<"$waiting"), because $(api /pending | jq -r '.data[0].derivation.findings[0].reason')"
-  api "/sessions/$session/calls/$id/resolve" -d '{"type": "approve"}' | jq -r '"\(.by.id): \(.decision)"'
-  until api "/sessions/$session/calls/$id" | jq -e '.stage == "settled"' >/dev/null; do sleep 0.2; done
-  api "/sessions/$session/events?after=0" |
-    jq -r '.data[].event | select(.type == "call.finished").outcome | "\(.provenance.trust): \(.result.ok.content[0].text // .result.ok.value)"'
+  local waiting id
+  # Something waits: `haft` says so by its exit code.
+  waiting=$(haft tools call "$1" --args "$2" --json </dev/null) || [ $? = 3 ]
+  id=$(jq -r .call <<<"$waiting")
+  echo "$1 is $(jq -r .state <<<"$waiting"), because $(haft policy explain "$id" --json | jq -r '.derivation.findings[0].reason')"
+  haft approve "$id" --json |
+    jq -r '"\(.by.id): \(.decision)", (.outcome | "\(.provenance.trust): \(.result.ok.content[0].text // .result.ok.value)")'
 }
 call units_miles '{"km": "42"}'
 call notes_add '{"text": "run a marathon"}'

@@ -238,7 +238,9 @@ impl Script {
                 Act::Show(shown) => {
                     for (n, Shown { command, .. }) in shown.iter().enumerate() {
                         let command = place.localised(command);
-                        writeln!(script, "{{ {command}\n}} >{beside}/{line}.{n} 2>&1")?;
+                        // `haft` ends so where something waits, or was decided already.
+                        let known = "case $? in 3 | 4) ;; *) exit 1 ;; esac";
+                        writeln!(script, "{{ {command}\n}} >{beside}/{line}.{n} 2>&1 || {known}")?;
                     }
                 }
             }
