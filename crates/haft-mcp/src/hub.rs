@@ -1,18 +1,16 @@
 //! Tells whoever waits for a call what happens to it.
 //!
-//! One listener reads the node's live events and hands each to the one who waits for its call:
-//! were every waiting request to listen itself, each event would wake all of them.
+//! The hub hears the node's live events and hands each to the one who waits for its call: were
+//! every waiting request to listen itself, each event would wake all of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_core::session::{Event, Rejection};
 use haft_core::{CallId, Outcome};
 use haft_runtime::Live;
 use serde_json::Value;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Notify;
 
 /// What is told about a call.
 #[derive(Debug)]
@@ -33,8 +31,27 @@ pub(crate) struct Hub(Arc<Mutex<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    by_call: HashMap<CallId, Vec<(u64, UnboundedSender<Told>)>>,
+    by_call: HashMap<CallId, Vec<(u64, Arc<News>)>>,
     next: u64,
+}
+
+/// What was told and not taken yet. A channel has room for many from the start; most calls are
+/// told one thing.
+#[derive(Debug, Default)]
+struct News {
+    told: Mutex<VecDeque<Told>>,
+    came: Notify,
+}
+
+impl News {
+    fn put(&self, told: Told) {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push_back(told);
+        self.came.notify_one();
+    }
+
+    fn take(&self) -> Option<Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
 }
 
 /// A wait for what happens to one call.
@@ -43,17 +60,17 @@ pub(crate) struct Watch {
     hub: Hub,
     call: CallId,
     number: u64,
-    told: UnboundedReceiver<Told>,
+    news: Arc<News>,
 }
 
 impl Hub {
     pub(crate) fn watch(&self, call: CallId) -> Watch {
-        let (sender, told) = unbounded_channel();
+        let news = Arc::new(News::default());
         let mut waiting = self.lock();
         let number = waiting.next;
         waiting.next += 1;
-        waiting.by_call.entry(call).or_default().push((number, sender));
-        Watch { hub: self.clone(), call, number, told }
+        waiting.by_call.entry(call).or_default().push((number, Arc::clone(&news)));
+        Watch { hub: self.clone(), call, number, news }
     }
 
     /// Says that something about a call changed that no event tells.
@@ -63,24 +80,19 @@ impl Hub {
 
     fn tell(&self, call: CallId, told: impl Fn() -> Told) {
         let waiting = self.lock();
-        for (_, sender) in waiting.by_call.get(&call).into_iter().flatten() {
-            // Whoever has just stopped waiting is not told.
-            sender.send(told()).unwrap_or_default();
+        for (_, news) in waiting.by_call.get(&call).into_iter().flatten() {
+            news.put(told());
         }
     }
 
-    /// Hands live events on until the node is gone.
-    pub(crate) async fn listen(self, mut live: Receiver<Live>) {
-        loop {
-            match live.recv().await {
-                Ok(Live::Appended { events, .. }) => events.iter().for_each(|e| self.pass_on(e)),
-                Ok(Live::Progress { call, progress, .. }) => {
-                    self.tell(call, || Told::Progress(progress.clone()));
-                }
-                Ok(Live::Step { .. } | Live::Text { .. }) => {}
-                Err(RecvError::Lagged(_)) => self.all_moved(),
-                Err(RecvError::Closed) => return,
+    /// Hands a live event on.
+    pub(crate) fn hear(&self, live: &Live) {
+        match live {
+            Live::Appended { events, .. } => events.iter().for_each(|event| self.pass_on(event)),
+            Live::Progress { call, progress, .. } => {
+                self.tell(*call, || Told::Progress(progress.clone()));
             }
+            Live::Step { .. } | Live::Text { .. } => {}
         }
     }
 
@@ -97,13 +109,6 @@ impl Hub {
         }
     }
 
-    fn all_moved(&self) {
-        let waiting = self.lock();
-        for (_, sender) in waiting.by_call.values().flatten() {
-            sender.send(Told::Moved).unwrap_or_default();
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,17 +117,21 @@ impl Hub {
 impl Watch {
     /// Returns the next thing that is told.
     pub(crate) async fn next(&mut self) -> Told {
-        // The hub keeps the sending side as long as this watch lives.
-        self.told.recv().await.unwrap_or(Told::Moved)
+        loop {
+            if let Some(told) = self.news.take() {
+                return told;
+            }
+            self.news.came.notified().await;
+        }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut waiting = self.hub.lock();
-        if let Some(senders) = waiting.by_call.get_mut(&self.call) {
-            senders.retain(|(number, _)| *number != self.number);
-            if senders.is_empty() {
+        if let Some(watching) = waiting.by_call.get_mut(&self.call) {
+            watching.retain(|(number, _)| *number != self.number);
+            if watching.is_empty() {
                 waiting.by_call.remove(&self.call);
             }
         }

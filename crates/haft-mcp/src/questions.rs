@@ -12,11 +12,10 @@ use std::time::Duration;
 use haft_core::session::{Config, Driver, Refusal};
 use haft_core::tool::{Definition, Executor, Schema, Status};
 use haft_core::{Actor, CallId, CallResult, Failure, Millis, SessionId, ToolName};
-use haft_runtime::{Answer, CallError, Haft, HaftBuilder, InputError, ToolContext, ToolError};
+use haft_runtime::{Answer, CallError, Haft, HaftBuilder, InputError, Tap, ToolContext, ToolError};
 use haft_store::{Expected, Page, Place, Put, PutError, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::task::JoinHandle;
 
 use crate::handle::Handle;
 use crate::hub::{Hub, Told};
@@ -108,7 +107,8 @@ struct Shared {
 /// The node whose tools ask.
 struct Node {
     haft: Haft,
-    listener: JoinHandle<()>,
+    /// Tells the hub what happens to calls.
+    _tap: Tap,
     n_attached: usize,
 }
 
@@ -154,16 +154,13 @@ impl Questions {
 
     /// Gives the node whose tools ask, for as long as what is returned lives: the node holds its
     /// tools' services, and would hold itself through this one. Only the first node counts.
-    ///
-    /// # Panics
-    ///
-    /// Outside a Tokio runtime.
     #[must_use]
     pub fn attach(&self, haft: &Haft) -> Attached {
         let mut node = lock(&self.0.node);
         let node = node.get_or_insert_with(|| {
-            let listener = tokio::spawn(self.0.hub.clone().listen(haft.live().subscribe()));
-            Node { haft: haft.clone(), listener, n_attached: 0 }
+            let hub = self.0.hub.clone();
+            let tap = haft.live().tap(move |live| hub.hear(live));
+            Node { haft: haft.clone(), _tap: tap, n_attached: 0 }
         });
         node.n_attached += 1;
         Attached(self.clone())
@@ -392,7 +389,6 @@ impl Drop for Attached {
         if let Some(attached) = node.as_mut() {
             attached.n_attached -= 1;
             if attached.n_attached == 0 {
-                attached.listener.abort();
                 *node = None;
             }
         }

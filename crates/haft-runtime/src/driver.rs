@@ -41,6 +41,9 @@ const RECORDING_MAX: Duration = Duration::from_secs(5);
 /// come to look after, because it died.
 const FOLLOW_UP_MAX: Millis = Millis::from_secs(2);
 
+/// With more sessions at work, none stays that is at rest.
+const LINGERING_MAX: usize = 1_024;
+
 /// How often a late report is tried.
 const LATE_EVERY: Duration = Duration::from_millis(500);
 
@@ -59,6 +62,10 @@ pub struct Settings {
     pub observer: Observer,
     /// How long this node's sessions stay its own after its last heartbeat.
     pub lease_ttl: Duration,
+    /// How long a session that a program drives stays with its task after its last call, in case
+    /// the next follows. Only over a store that no other process can open: there nobody else waits
+    /// for the session.
+    pub linger: Duration,
     /// Where live events are sent.
     pub live: LiveStream,
 }
@@ -73,6 +80,7 @@ impl Settings {
             sweep_every: Duration::from_millis(250),
             observer: Observer::default(),
             lease_ttl: Duration::from_secs(10),
+            linger: Duration::from_millis(250),
             live: LiveStream::new(),
         }
     }
@@ -112,6 +120,7 @@ pub(crate) struct Shared<P> {
     pub(crate) live: LiveStream,
     pub(crate) observer: Observer,
     pub(crate) lease: NodeLease,
+    linger: Duration,
     /// Cancelled when nothing new is begun any more; under the table's lock, so that no letter
     /// is on its way by then.
     draining: CancellationToken,
@@ -139,6 +148,10 @@ struct AtWork {
 impl<P: Performer> Driver<P> {
     /// Starts driving: the sweeper runs from here on.
     pub fn start(store: Store, performer: Arc<P>, settings: &Settings) -> Self {
+        let linger = match store.is_of_one_process() {
+            true => settings.linger,
+            false => Duration::ZERO,
+        };
         let shared = Arc::new(Shared {
             store,
             performer,
@@ -148,6 +161,7 @@ impl<P: Performer> Driver<P> {
             live: settings.live.clone(),
             observer: settings.observer.clone(),
             lease: NodeLease::new(settings.lease_ttl),
+            linger,
             draining: CancellationToken::new(),
             leaving: CancellationToken::new(),
             table: Mutex::default(),
@@ -349,6 +363,18 @@ impl<P> Shared<P> {
         self.draining.is_cancelled()
     }
 
+    /// Returns how long a session at rest may stay on the table; `None` when it is to leave.
+    pub(crate) fn may_linger(&self) -> Option<Duration> {
+        let has_room = || self.table().at_work.len() <= LINGERING_MAX;
+        let lingers = !self.linger.is_zero() && !self.is_draining() && has_room();
+        lingers.then_some(self.linger)
+    }
+
+    /// Returns when nothing new is begun any more.
+    pub(crate) async fn drained(&self) {
+        self.draining.cancelled().await;
+    }
+
     /// Says that this node is alive.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
         let sent = Uptime::now();
@@ -400,10 +426,11 @@ impl<P: Performer> Shared<P> {
         input: Input,
     ) -> Result<Reply, InputError> {
         let (answer, answered) = oneshot::channel();
-        Self::post(shared, session, Letter::Input(Box::new(input.clone()), answer))?;
+        let input = Arc::new(input);
+        Self::post(shared, session, Letter::Input(Arc::clone(&input), answer))?;
         match answered.await.unwrap_or(Err(InputError::ShuttingDown)) {
             Err(InputError::OwnedElsewhere { node }) => {
-                match Self::record(shared, session, input).await {
+                match Self::record(shared, session, Arc::unwrap_or_clone(input)).await {
                     Err(InputError::Refused(Refusal::NeedsOwner)) => {
                         Err(InputError::OwnedElsewhere { node })
                     }

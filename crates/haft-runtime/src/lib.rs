@@ -41,7 +41,7 @@ pub use haft::{
     Answer, BuildError, CallError, Direct, GivenGrant, GrantError, GrantTerms, Grants, Haft,
     HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
 };
-pub use live::{Live, LiveStream, Step};
+pub use live::{Live, LiveStream, Step, Tap};
 pub use model::{
     Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish,
 };

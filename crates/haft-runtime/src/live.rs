@@ -1,8 +1,9 @@
 //! The live plane: what is told to whoever listens right now. Bounded and lossy; the log is where
 //! nothing is missing.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use haft_core::session::Event;
 use haft_core::{CallId, SessionId};
@@ -73,12 +74,26 @@ pub enum Step {
 }
 
 /// Where live events are sent and heard.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LiveStream {
     sender: broadcast::Sender<Live>,
     /// Whether anyone has ever listened: the sender's own count takes a lock, and every call
     /// passes here several times.
     is_heard: Arc<AtomicBool>,
+    /// Whether anyone has ever listened to steps.
+    steps_are_heard: Arc<AtomicBool>,
+    taps: Arc<RwLock<Vec<Weak<Tapped>>>>,
+}
+
+/// Keeps something told of live events; it is told no more when this is dropped.
+pub struct Tap(Arc<Tapped>);
+
+type Tapped = dyn Fn(&Live) + Send + Sync;
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tap").field(&Arc::as_ptr(&self.0)).finish()
+    }
 }
 
 /// How many live events a slow listener may fall behind before it misses some. It then reads
@@ -88,23 +103,57 @@ const BACKLOG_MAX: usize = 1024;
 impl LiveStream {
     /// A stream that nobody listens to yet.
     pub(crate) fn new() -> Self {
-        Self { sender: broadcast::channel(BACKLOG_MAX).0, is_heard: Arc::default() }
+        let sender = broadcast::channel(BACKLOG_MAX).0;
+        let (is_heard, steps_are_heard) = (Arc::default(), Arc::default());
+        Self { sender, is_heard, steps_are_heard, taps: Arc::default() }
     }
 
     pub(crate) fn step(&self, session: SessionId, call: CallId, step: Step) {
-        self.send(Live::Step { session, call, step });
+        if self.steps_are_heard.load(Ordering::Relaxed) {
+            self.broadcast(Live::Step { session, call, step });
+        }
     }
 
     /// Listens from here on.
     pub fn subscribe(&self) -> broadcast::Receiver<Live> {
+        self.steps_are_heard.store(true, Ordering::Relaxed);
+        self.subscribe_without_steps()
+    }
+
+    /// Has `told` called with whatever is sent, except for steps, where it is sent: what is waited
+    /// for need not pass through another task, and nothing is missed. It must be quick and not wait.
+    pub fn tap(&self, told: impl Fn(&Live) + Send + Sync + 'static) -> Tap {
+        let told: Arc<Tapped> = Arc::new(told);
+        let mut taps = self.taps.write().unwrap_or_else(PoisonError::into_inner);
+        taps.retain(|tap| tap.strong_count() > 0);
+        taps.push(Arc::downgrade(&told));
+        Tap(told)
+    }
+
+    /// Listens from here on to everything but steps, which come along where someone else listens
+    /// to them.
+    pub fn subscribe_without_steps(&self) -> broadcast::Receiver<Live> {
         self.is_heard.store(true, Ordering::Relaxed);
         self.sender.subscribe()
     }
 
     /// Tells whoever listens; nobody listening is fine.
     pub fn send(&self, live: Live) {
+        let taps = self.taps.read().unwrap_or_else(PoisonError::into_inner);
+        taps.iter().filter_map(Weak::upgrade).for_each(|tap| tap(&live));
+        drop(taps);
+        self.broadcast(live);
+    }
+
+    fn broadcast(&self, live: Live) {
         if self.is_heard.load(Ordering::Relaxed) {
             self.sender.send(live).unwrap_or_default();
         }
+    }
+}
+
+impl fmt::Debug for LiveStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveStream").field("is_heard", &self.is_heard).finish_non_exhaustive()
     }
 }

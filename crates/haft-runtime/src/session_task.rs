@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use haft_core::SessionId;
 use haft_core::journal::Head;
-use haft_core::session::{Decision, Input, Refusal, Reply, State, ToolChanged, decide, note};
+use haft_core::session::{
+    Decision, Event, Input, Refusal, Reply, State, ToolChanged, decide, note,
+};
 use haft_store::{
     AcquireError, Append, AppendError, ErrorKind, Fence, FollowedBy, Lease, SNAPSHOT_EVERY, Wake,
 };
@@ -33,7 +35,7 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) enum Letter {
     /// An input that someone waits for an answer to.
-    Input(Box<Input>, oneshot::Sender<Result<Reply, InputError>>),
+    Input(Arc<Input>, oneshot::Sender<Result<Reply, InputError>>),
     /// A job ended.
     Done(Done),
     /// A job was not begun, because the node's lease was over by then; under which number.
@@ -65,6 +67,8 @@ pub(crate) struct SessionTask<P> {
     run: Option<tracing::Span>,
     /// The last wake that was dealt with and not yet finished.
     woken: Option<Wake>,
+    /// Whether anyone has asked for anything since it last waited for that.
+    was_asked: bool,
 }
 
 /// The right to append to the session, and the term of the node in which it was last seen to be
@@ -119,6 +123,7 @@ impl<P: Performer> SessionTask<P> {
             owes_effects: false,
             run: None,
             woken: None,
+            was_asked: false,
         }
     }
 
@@ -162,17 +167,17 @@ impl<P: Performer> SessionTask<P> {
     async fn revive(&mut self) -> Result<(), InputError> {
         let changed = self.changed_tools();
         if changed.is_empty() {
-            return self.step(Input::Revived).await.map(|_| ());
+            return self.step(&Input::Revived).await.map(|_| ());
         }
-        self.step_with(Input::Revived, Follow::Own).await?;
+        self.step_with(&Input::Revived, Follow::Own).await?;
         for changed in changed {
-            match self.step_with(Input::ToolChanged(changed), Follow::Own).await {
+            match self.step_with(&Input::ToolChanged(changed), Follow::Own).await {
                 // A call that runs is run by the tool it was started with.
                 Ok(_) | Err(InputError::Refused(Refusal::Stale(_))) => {}
                 Err(error) => return Err(error),
             }
         }
-        self.step(Input::Woken).await.map(|_| ())
+        self.step(&Input::Woken).await.map(|_| ())
     }
 
     fn changed_tools(&self) -> Vec<ToolChanged> {
@@ -205,13 +210,16 @@ impl<P: Performer> SessionTask<P> {
         loop {
             if self.running.is_empty() && std::mem::take(&mut self.owes_effects) {
                 // Nothing runs here, so that whatever the log says is running was never begun.
-                if let Err(lost) = self.step_unasked(Input::Revived).await {
+                if let Err(lost) = self.step_unasked(&Input::Revived).await {
                     return Exit::Lost(lost);
                 }
                 continue;
             }
-            if self.running.is_empty() && self.leave_if_nothing_waits() {
-                return Exit::Quiet;
+            if self.running.is_empty() {
+                self.linger().await;
+                if self.leave_if_nothing_waits() {
+                    return Exit::Quiet;
+                }
             }
             if !self.running.is_empty() {
                 self.finish_wake().await;
@@ -248,7 +256,8 @@ impl<P: Performer> SessionTask<P> {
     async fn take(&mut self, letter: Letter) -> Result<(), InputError> {
         match letter {
             Letter::Input(input, answer) => {
-                let stepped = self.step(*input).await;
+                self.was_asked = true;
+                let stepped = self.step(&input).await;
                 let failed = stepped.as_ref().err().cloned();
                 // Nobody may be waiting any more; what was decided stands all the same.
                 answer.send(stepped).unwrap_or_default();
@@ -266,7 +275,7 @@ impl<P: Performer> SessionTask<P> {
                 if !self.end_running(done.key, done.number) {
                     return Ok(());
                 }
-                let stepped = self.step_unasked(Input::clone(&done.input)).await;
+                let stepped = self.step_unasked(&done.input).await;
                 if stepped.is_err() {
                     Shared::report_late(&self.shared, self.session, done);
                 }
@@ -277,7 +286,7 @@ impl<P: Performer> SessionTask<P> {
                 // What it is about may have been read already; a wake that is about nothing in
                 // particular has no place in the log.
                 self.doubts_head |= wake.is_none_or(|it| it.seq == 0 || it.seq > self.head.seq);
-                self.step_unasked(Input::Woken).await?;
+                self.step_unasked(&Input::Woken).await?;
                 self.woken = wake.into_iter().chain(self.woken).max_by_key(|wake| wake.seq);
                 Ok(())
             }
@@ -287,10 +296,10 @@ impl<P: Performer> SessionTask<P> {
     /// Steps on what nobody waits for. What a tool did is not forgotten because the store is
     /// away for a while: it is tried until the store is back or the session is lost. A refusal
     /// is expected here: the job was stopped, or the call settled otherwise.
-    async fn step_unasked(&mut self, input: Input) -> Result<(), InputError> {
+    async fn step_unasked(&mut self, input: &Input) -> Result<(), InputError> {
         let mut wait = RETRY_FIRST;
         loop {
-            match self.step(input.clone()).await {
+            match self.step(input).await {
                 Ok(_) => return Ok(()),
                 Err(InputError::Store(error)) if is_passing(&error) => {
                     tracing::warn!(session = %self.session, %error, "not recorded yet; trying again");
@@ -341,19 +350,19 @@ impl<P: Performer> SessionTask<P> {
     }
 
     /// Decide, append, then do.
-    async fn step(&mut self, input: Input) -> Result<Reply, InputError> {
+    async fn step(&mut self, input: &Input) -> Result<Reply, InputError> {
         let follow = if self.shared.is_draining() { Follow::Nothing } else { Follow::All };
         self.step_with(input, follow).await
     }
 
     /// When someone else appended meanwhile, their events are read and the input is decided anew.
-    async fn step_with(&mut self, input: Input, follow: Follow) -> Result<Reply, InputError> {
+    async fn step_with(&mut self, input: &Input, follow: Follow) -> Result<Reply, InputError> {
         loop {
             if self.doubts_head {
                 self.reload().await?;
             }
             let now = self.shared.clock.now();
-            let decision = match follow {
+            let mut decision = match follow {
                 Follow::All => decide(&self.state, now, input.clone())?,
                 Follow::Own | Follow::Nothing => note(&self.state, now, input.clone())?,
             };
@@ -363,12 +372,12 @@ impl<P: Performer> SessionTask<P> {
             // After a long silence the node says that it is alive, so that the session stays ours
             // if nobody has taken it. Whether anyone has, the fence knows.
             let term = self.shared.current_term().await?;
-            let append = self.append(now, &decision);
+            let append = self.append(now, &mut decision);
             self.shared.observer.pass(Boundary::Decided);
             match self.shared.store.append(&append).await {
                 Ok(head) => {
                     self.shared.observer.pass(Boundary::Appended);
-                    self.tell(&decision);
+                    self.tell(append.events);
                     self.head = head;
                     self.seen_ours(term);
                     self.stay_owner().await?;
@@ -386,14 +395,16 @@ impl<P: Performer> SessionTask<P> {
         }
     }
 
-    fn append(&mut self, at: haft_core::Timestamp, decision: &Decision) -> Append {
+    /// Takes the events out of a decision, to be recorded and told.
+    fn append(&mut self, at: haft_core::Timestamp, decision: &mut Decision) -> Append {
+        let snapshot = self.snapshot_due(decision);
         Append {
             session: self.session,
             fence: Fence::Owner { epoch: self.epoch() },
             expected: self.head,
             at,
-            events: decision.events.clone(),
-            snapshot: self.snapshot_due(decision),
+            events: std::mem::take(&mut decision.events),
+            snapshot,
             followed_by: FollowedBy::Anyone,
         }
     }
@@ -408,11 +419,11 @@ impl<P: Performer> SessionTask<P> {
         Some(Box::new(decision.state.clone()))
     }
 
-    fn tell(&self, decision: &Decision) {
+    fn tell(&self, events: Vec<Event>) {
         self.shared.live.send(Live::Appended {
             session: self.session,
             first_seq: self.head.seq + 1,
-            events: decision.events.as_slice().into(),
+            events: events.into(),
         });
     }
 

@@ -130,6 +130,11 @@ impl Store {
         appended
     }
 
+    /// Returns whether no other process can open it while this one has it.
+    pub fn is_of_one_process(&self) -> bool {
+        matches!(self.backend, Backend::Sqlite(_))
+    }
+
     /// Returns what this handle and its clones have done so far.
     pub fn measures(&self) -> &Measures {
         &self.measures

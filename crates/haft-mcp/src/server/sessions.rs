@@ -57,7 +57,10 @@ impl Sessions {
 
     pub(super) fn put_back(&self, principal: &Principal, session: SessionId) {
         let mut sessions = self.lock();
-        let idle = sessions.entry(principal.clone()).or_default();
+        if !sessions.contains_key(principal) {
+            sessions.insert(principal.clone(), Vec::new());
+        }
+        let Some(idle) = sessions.get_mut(principal) else { return };
         let takes = self.session_use == SessionUse::Many && idle.len() < IDLE_MAX;
         if takes && !idle.contains(&session) {
             idle.push(session);

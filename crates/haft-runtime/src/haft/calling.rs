@@ -73,7 +73,7 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<Answer, CallError> {
-        let mut live = self.live().subscribe();
+        let mut live = self.live().subscribe_without_steps();
         let call = self.propose(session, tool, arguments).await?;
         match self.heard(&mut live, session, call).await {
             Some(answer) => answer,
@@ -129,7 +129,7 @@ impl Haft {
     ///
     /// [`CallError::Rejected`] when it was not taken, [`CallError::Unknown`] when there is none.
     pub async fn wait(&self, session: SessionId, call: CallId) -> Result<Answer, CallError> {
-        let live = self.live().subscribe();
+        let live = self.live().subscribe_without_steps();
         self.wait_on(live, session, call).await
     }
 

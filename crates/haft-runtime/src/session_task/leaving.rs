@@ -1,5 +1,7 @@
 //! How a session's task ends: nothing is left to do, the session is lost, or the node goes away.
 
+use haft_core::session::{Driver, Open};
+
 use super::{Letter, SessionTask};
 use crate::driver::Shared;
 use crate::error::InputError;
@@ -7,6 +9,33 @@ use crate::job::Done;
 use crate::performer::Performer;
 
 impl<P: Performer> SessionTask<P> {
+    /// Waits a while for the next letter where that is likely to come: a program that has made a
+    /// call often makes another, and then nothing has to be taken over and read anew. A session in
+    /// which a call waits for someone never stays.
+    pub(super) async fn linger(&mut self) {
+        let Some(wait) = self.shared.may_linger().filter(|_| self.is_likely_asked_again()) else {
+            return;
+        };
+        let letter = tokio::select! {
+            letter = self.letters.recv() => letter,
+            () = tokio::time::sleep(wait) => None,
+            () = self.shared.drained() => None,
+        };
+        self.backlog.extend(letter);
+        self.was_asked = false;
+    }
+
+    fn is_likely_asked_again(&self) -> bool {
+        let is_at_rest = |open: &Open| {
+            open.config.driver == Driver::Caller && open.calls().all(|call| !call.phase.is_open())
+        };
+        self.was_asked
+            && self.woken.is_none()
+            && self.backlog.is_empty()
+            && self.letters.is_empty()
+            && self.state.as_open().is_some_and(is_at_rest)
+    }
+
     /// Takes itself off the driver's table if no letter has come; whoever writes next starts
     /// another task.
     pub(super) fn leave_if_nothing_waits(&mut self) -> bool {
@@ -26,7 +55,7 @@ impl<P: Performer> SessionTask<P> {
     /// the same is recorded, and the rest is for the next owner to recover.
     pub(super) async fn hand_over(mut self) {
         for done in self.stop_jobs(&InputError::ShuttingDown).await {
-            if let Err(error) = self.step(haft_core::session::Input::clone(&done.input)).await {
+            if let Err(error) = self.step(&done.input).await {
                 tracing::warn!(session = %self.session, %error, "a report is left to the next owner");
                 Shared::report_late(&self.shared, self.session, done);
             }

@@ -1,12 +1,14 @@
 //! Jobs: panics, time limits, stopping, and a node that goes away in order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::node::{Node, ann, tool};
+use crate::node::{Node, ann, charge, tool};
 use haft_core::session::{CallCancelled, Driver, Input};
 use haft_core::tool::InterruptBehavior;
 use haft_core::{CallId, CallResult, ErrorClass, Failure, Millis, SessionId};
 use haft_runtime::InputError;
+use haft_store::Store;
 
 async fn failure(node: &Node, session: SessionId, call: CallId) -> Failure {
     match node.outcome(session, call).await.result {
@@ -74,4 +76,26 @@ async fn a_node_that_shuts_down_finishes_what_runs_and_takes_nothing_more() {
     assert!(node.outcome(session, call).await.is_ok());
     let refused = node.driver.input(session, Input::Woken).await;
     assert!(matches!(refused, Err(InputError::ShuttingDown)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_session_at_rest_stays_for_the_next_call_and_one_that_waits_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open_sqlite(directory.path()).unwrap();
+    let node = Node::with(store, &Arc::default(), |settings| {
+        settings.linger = Duration::from_secs(3600);
+    });
+    let parked = node.open(Driver::Caller).await;
+    node.propose(parked, &charge()).await;
+    node.at_rest().await;
+    let (session, look) = (node.open(Driver::Caller).await, tool("look", |_| {}));
+    let epoch = async || node.driver.store().load(session).await.unwrap().unwrap().epoch;
+    let first = node.propose(session, &look).await;
+    assert!(node.outcome(session, first).await.is_ok());
+    let taken_over = epoch().await;
+    let second = node.propose(session, &look).await;
+    assert!(node.outcome(session, second).await.is_ok());
+    assert_eq!(epoch().await, taken_over, "it was not taken over anew");
+    node.driver.shutdown(Duration::from_secs(3600)).await;
+    assert_eq!(node.driver.n_at_work(), 0, "it does not hold up a node that goes away");
 }

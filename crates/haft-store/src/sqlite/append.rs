@@ -5,7 +5,8 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params}
 
 use super::heads::{Heads, Stored};
 use super::journal::NewPiece;
-use super::{notices, time};
+use super::notices::{self, Hearers};
+use super::time;
 use crate::append::{AppendError, FollowedBy, Found, Opening, Prepared, SNAPSHOT_FORMAT};
 use crate::error::Error;
 use crate::key::{digest, id_bytes, number, unsigned};
@@ -16,6 +17,7 @@ type Verdict = rusqlite::Result<Result<Head, AppendError>>;
 pub(super) fn append(
     connection: &Connection,
     heads: &Heads,
+    hearers: &Hearers,
     prepared: &Prepared,
     piece: Option<&NewPiece>,
 ) -> Verdict {
@@ -46,7 +48,9 @@ pub(super) fn append(
     for change in &prepared.rows.calls {
         write_call(connection, prepared, key, change)?;
     }
-    notices::tell(connection, prepared, key)?;
+    if hearers.may_be_there() {
+        notices::tell(connection, prepared, key)?;
+    }
     if let Some(snapshot) = &prepared.snapshot {
         cached(
             connection,

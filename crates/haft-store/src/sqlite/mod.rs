@@ -28,6 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use self::connection::{Claim, database_error};
 use self::heads::Heads;
 use self::journal::NewPiece;
+use self::notices::Hearers;
 use self::writer::{Hint, Writer};
 use crate::append::{AppendError, Prepared};
 use crate::error::{Error, ErrorKind};
@@ -43,6 +44,7 @@ const N_READERS: usize = 4;
 pub(crate) struct Sqlite {
     writer: Writer,
     heads: Heads,
+    hearers: Hearers,
     readers: Arc<Readers>,
     _claim: Claim,
 }
@@ -59,18 +61,20 @@ impl Sqlite {
         let claim = Claim::take(directory)?;
         let heads = Heads::default();
         let writer = Writer::start(&claim.database, heads.clone(), Arc::clone(measures))?;
+        let hearers = Hearers::find(&connection::reader(&claim.database)?);
+        let hearers = hearers.map_err(|error| database_error(&error))?;
         let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
         let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
         let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
-        Ok(Self { writer, heads, readers, _claim: claim })
+        Ok(Self { writer, heads, hearers, readers, _claim: claim })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
         let hint = if prepared.hints() { Hint::Look } else { Hint::Nothing };
         let piece = NewPiece::of(&prepared);
-        let heads = self.heads.clone();
+        let (heads, hearers) = (self.heads.clone(), self.hearers.clone());
         let append = move |connection: &Connection| {
-            append::append(connection, &heads, &prepared, piece.as_ref())
+            append::append(connection, &heads, &hearers, &prepared, piece.as_ref())
         };
         self.writer.write(hint, append).await
     }

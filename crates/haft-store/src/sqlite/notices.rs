@@ -1,5 +1,8 @@
 //! Who is told of what, in SQLite.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use haft_core::{Millis, SessionId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
@@ -26,6 +29,28 @@ const DUE: &str = "
       SELECT 1 FROM deliveries WHERE webhook = w.id AND due_at IS NOT NULL AND claimed_until > ?1)
     LIMIT ?2";
 
+/// Whether anyone may want to hear of anything: while nobody does, an append need not look. A clone
+/// shares it.
+#[derive(Debug, Clone)]
+pub(super) struct Hearers(Arc<AtomicBool>);
+
+impl Hearers {
+    pub(super) fn find(connection: &Connection) -> rusqlite::Result<Self> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM webhook_kinds)";
+        let there_are = connection.query_row(sql, [], |row| row.get(0))?;
+        Ok(Self(Arc::new(AtomicBool::new(there_are))))
+    }
+
+    pub(super) fn may_be_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Only the writer's thread adds them, and only it asks.
+    fn come(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Writes a delivery of what an append tells for everyone who wants to hear of it.
 pub(super) fn tell(connection: &Connection, prepared: &Prepared, key: i64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO deliveries (webhook, session, seq, kind, at, due_at)
@@ -45,7 +70,9 @@ pub(super) fn tell(connection: &Connection, prepared: &Prepared, key: i64) -> ru
 
 impl Sqlite {
     pub(crate) async fn add_webhook(&self, webhook: Webhook) -> Result<(), Error> {
+        let hearers = self.hearers.clone();
         let add = move |connection: &Connection| {
+            hearers.come();
             let sql = "INSERT INTO webhooks (id, tenant, url, sealed, author, at)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let Webhook { id, tenant, url, kinds, sealed, by, at } = &webhook;

@@ -277,13 +277,13 @@ impl Batches {
         mut gathering: Option<Gathering<'_>>,
     ) -> Result<(), Error> {
         let mut attempt = || {
-            self.connection.execute_batch("BEGIN IMMEDIATE")?;
+            self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             batch.iter_mut().try_for_each(|job| job.run(&self.connection))?;
             while let Some(job) = gathering.as_mut().and_then(|coming| coming.next(batch.len())) {
                 batch.push(job);
                 batch.last_mut().map_or(Ok(()), |job| job.run(&self.connection))?;
             }
-            self.connection.execute_batch("COMMIT")
+            self.connection.prepare_cached("COMMIT")?.execute([]).map(|_| ())
         };
         let committed = attempt();
         committed.map_err(|error| {
