@@ -4,7 +4,8 @@
 //! the protocol. Each call is a call of a Haft session: permitted, recorded, and as durable as any
 //! other. One that has to wait for someone shows as a task, as a result that needs input, as a
 //! question to the client, or as a handle to come back with, whatever the client understands; it
-//! is one and the same record in the store.
+//! is one and the same record in the store. [`DirectServer`] does without a store, and without
+//! whatever would have to wait.
 //!
 //! [`Mounts`] gives a node the tools of other MCP servers, under its permissions and pinned as
 //! they were accepted.
@@ -26,6 +27,6 @@ pub use mount::{
 pub use principal::Principal;
 pub use questions::{Attached, Kind, Question, Questions, install};
 pub use server::{
-    Consent, HttpDoor, McpServer, McpService, ResourceSource, ServeError, ServerSettings,
-    SessionUse, TaskUse,
+    Consent, DirectServer, HttpDoor, McpServer, McpService, ResourceSource, ServeError,
+    ServerSettings, SessionUse, TaskUse,
 };

@@ -33,16 +33,24 @@ pub(super) enum Era {
     Modern,
 }
 
+/// Returns on whose behalf a request is made; `otherwise` where requests do not say so themselves.
+pub(super) fn principal<'a>(
+    context: &'a RequestContext<RoleServer>,
+    otherwise: Option<&'a Principal>,
+) -> Result<&'a Principal, ErrorData> {
+    let over_http = context.extensions.get::<http::request::Parts>();
+    let principal = over_http.and_then(|parts| parts.extensions.get()).or(otherwise);
+    let nobody = || ErrorData::internal_error("nobody stands behind this request", None);
+    principal.ok_or_else(nobody)
+}
+
 impl Caller {
     pub(super) fn of(
         context: &RequestContext<RoleServer>,
         principal: Option<&Principal>,
         session_level: Option<LoggingLevel>,
     ) -> Result<Self, ErrorData> {
-        let over_http = context.extensions.get::<http::request::Parts>();
-        let principal = over_http.and_then(|parts| parts.extensions.get()).or(principal);
-        let nobody = || ErrorData::internal_error("nobody stands behind this request", None);
-        let principal = principal.cloned().ok_or_else(nobody)?;
+        let principal = self::principal(context, principal)?.clone();
         let is_modern = context
             .protocol_version()
             .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());

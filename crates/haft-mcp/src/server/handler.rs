@@ -22,7 +22,7 @@ use super::outcomes;
 use super::settings::TaskUse;
 
 /// How long clients may keep what they were shown; changes are told besides.
-const TTL_MS: u64 = 60_000;
+pub(super) const TTL_MS: u64 = 60_000;
 
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
@@ -93,13 +93,10 @@ impl ServerHandler for Connection {
         let caller = self.caller(&context)?;
         let arguments = request.arguments.unwrap_or_default();
         if request.name == AWAIT_CALL {
-            return self.await_call(&caller, &arguments).await;
+            return Box::pin(self.await_call(&caller, &arguments)).await;
         }
         let shown = self.server.shown();
-        let Some(tool) = shown.called(&request.name) else {
-            let name: String = request.name.chars().take(64).collect();
-            return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
-        };
+        let tool = shown.called(&request.name).ok_or_else(|| outcomes::no_tool(&request.name))?;
         let task_use = self.server.0.settings.tasks.get(tool).copied();
         let needs_tasks = matches!(task_use, Some(TaskUse::Required | TaskUse::RequiredAfterInput));
         if needs_tasks && !caller.knows_tasks {
@@ -107,7 +104,8 @@ impl ServerHandler for Connection {
         }
         let (responses, state) = (request.input_responses, request.request_state);
         let asked = Asked { tool: tool.as_str(), arguments, responses, state, task_use };
-        let (handle, served) = self.serve(&context, &caller, asked).await?;
+        // On the heap: rmcp moves the future of a request several times.
+        let (handle, served) = Box::pin(self.serve(&context, &caller, asked)).await?;
         self.answer(handle, served)
     }
 
@@ -136,7 +134,7 @@ impl ServerHandler for Connection {
             state: request.request_state,
             task_use: Some(TaskUse::Never),
         };
-        match self.served_whole(context, asked).await? {
+        match Box::pin(self.served_whole(context, asked)).await? {
             Whole::Done(outcome) => outcomes::prompt(&outcome).map(Into::into),
             Whole::Input(input) => Ok(input.into()),
         }
@@ -174,7 +172,7 @@ impl ServerHandler for Connection {
             result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private).into()
         };
         let principal = self.caller(&context)?.principal;
-        if let Some(result) = self.server.artifact(&principal, &request.uri).await? {
+        if let Some(result) = Box::pin(self.server.artifact(&principal, &request.uri)).await? {
             return Ok(fresh(result));
         }
         let sources = self.server.0.settings.resources.iter();
@@ -193,7 +191,7 @@ impl ServerHandler for Connection {
             state: request.request_state,
             task_use: Some(TaskUse::Never),
         };
-        match self.served_whole(context, asked).await? {
+        match Box::pin(self.served_whole(context, asked)).await? {
             Whole::Done(outcome) => {
                 let mime_type = source.mime_type.as_deref();
                 outcomes::resource(&outcome, &request.uri, mime_type).map(fresh)
@@ -243,7 +241,7 @@ impl ServerHandler for Connection {
         let principal = over_http.and_then(|parts| parts.extensions.get());
         if let (Some(handle), Some(principal)) = (handle, principal.or(self.principal.as_ref())) {
             // A notification has no answer.
-            self.server.stop(handle, principal, "its client cancelled it").await.ok();
+            Box::pin(self.server.stop(handle, principal, "its client cancelled it")).await.ok();
         }
     }
 
@@ -253,7 +251,7 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let principal = self.caller(&context)?.principal;
-        Ok(GetTaskResult::new(self.server.task(&principal, &request.task_id).await?))
+        Ok(GetTaskResult::new(Box::pin(self.server.task(&principal, &request.task_id)).await?))
     }
 
     async fn update_task(
@@ -262,7 +260,7 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let principal = self.caller(&context)?.principal;
-        self.server.update(&principal, &request.task_id, request.input_responses).await
+        Box::pin(self.server.update(&principal, &request.task_id, request.input_responses)).await
     }
 
     async fn cancel_task(
@@ -271,7 +269,7 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let principal = self.caller(&context)?.principal;
-        let handle = self.server.known(&principal, &request.task_id).await?;
-        self.server.stop(handle, &principal, "its client cancelled the task").await
+        let handle = Box::pin(self.server.known(&principal, &request.task_id)).await?;
+        Box::pin(self.server.stop(handle, &principal, "its client cancelled the task")).await
     }
 }

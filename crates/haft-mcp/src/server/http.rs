@@ -18,6 +18,7 @@ use tower_service::Service;
 
 use super::McpServer;
 use super::connection::Connection;
+use super::direct::DirectServer;
 use crate::principal::Principal;
 
 /// Who may come in over HTTP.
@@ -52,13 +53,39 @@ impl HttpDoor {
 /// last would wait for an acknowledgement.
 #[derive(Clone)]
 pub struct McpService {
-    inner: StreamableHttpService<Connection, LocalSessionManager>,
+    inner: Inner,
     anonymous: Option<Principal>,
     challenge: HeaderValue,
 }
 
+/// What answers.
+#[derive(Clone)]
+enum Inner {
+    Stored(StreamableHttpService<Connection, LocalSessionManager>),
+    Direct(StreamableHttpService<DirectServer, LocalSessionManager>),
+}
+
 impl McpService {
     pub(super) fn new(server: &McpServer, door: HttpDoor) -> Self {
+        let server = server.clone();
+        let connect = move || Ok(Connection::new(server.clone(), None));
+        Self::behind(door, |sessions, config| {
+            Inner::Stored(StreamableHttpService::new(connect, sessions, config))
+        })
+    }
+
+    pub(super) fn direct(server: &DirectServer, door: HttpDoor) -> Self {
+        let server = server.clone();
+        let connect = move || Ok(server.clone());
+        Self::behind(door, |sessions, config| {
+            Inner::Direct(StreamableHttpService::new(connect, sessions, config))
+        })
+    }
+
+    fn behind(
+        door: HttpDoor,
+        inner: impl FnOnce(Arc<LocalSessionManager>, StreamableHttpServerConfig) -> Inner,
+    ) -> Self {
         let config = StreamableHttpServerConfig::default().with_json_response(true);
         let config = match door.hosts {
             Some(hosts) => config.with_allowed_hosts(hosts),
@@ -68,13 +95,10 @@ impl McpService {
             Some(origins) => config.with_allowed_origins(origins).enforce_origin_validation(),
             None => config.disable_allowed_origins(),
         };
-        let server = server.clone();
-        let connect = move || Ok(Connection::new(server.clone(), None));
-        let sessions = Arc::new(LocalSessionManager::default());
         let metadata = door.resource_metadata.map(|at| format!(" resource_metadata=\"{at}\""));
         let challenge = format!("Bearer{}", metadata.unwrap_or_default());
         Self {
-            inner: StreamableHttpService::new(connect, sessions, config),
+            inner: inner(Arc::new(LocalSessionManager::default()), config),
             anonymous: door.anonymous,
             challenge: HeaderValue::try_from(challenge)
                 .unwrap_or_else(|_| HeaderValue::from_static("Bearer")),
@@ -117,7 +141,12 @@ where
             }
         }
         let inner = self.inner.clone();
-        Box::pin(async move { Ok(inner.handle(request).await) })
+        Box::pin(async move {
+            Ok(match inner {
+                Inner::Stored(inner) => inner.handle(request).await,
+                Inner::Direct(inner) => inner.handle(request).await,
+            })
+        })
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) const AWAIT_CALL: &str = "await_call";
 pub(super) struct Listing(Mutex<Option<(u64, Arc<Shown>)>>);
 
 /// Everything that is shown, in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) tools: Vec<Tool>,
     pub(super) prompts: Vec<Prompt>,
@@ -30,6 +30,13 @@ pub(super) struct Shown {
 }
 
 impl Shown {
+    /// Shows a tool, unless MCP has no words for it.
+    pub(super) fn add(&mut self, registered: &Registered) {
+        let Some(tool) = tool(registered) else { return };
+        self.by_name.insert(tool.name.to_string(), (self.tools.len(), registered.name().clone()));
+        self.tools.push(tool);
+    }
+
     pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
         self.by_name.get(name).and_then(|(at, _)| self.tools.get(*at))
     }
@@ -40,40 +47,45 @@ impl Shown {
     }
 }
 
-impl McpServer {
-    pub(super) fn shown(&self) -> Arc<Shown> {
-        let generation = self.0.haft.registry().generation();
-        let mut listing = self.0.listing.0.lock().unwrap_or_else(PoisonError::into_inner);
+impl Listing {
+    /// Returns what was made out for a generation of the registry, or makes it out.
+    pub(super) fn of(&self, generation: u64, make_out: impl FnOnce() -> Shown) -> Arc<Shown> {
+        let mut listing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*listing {
             Some((of, shown)) if *of == generation => Arc::clone(shown),
             _ => {
-                let shown = Arc::new(self.make_out());
+                let shown = Arc::new(make_out());
                 *listing = Some((generation, Arc::clone(&shown)));
                 shown
             }
         }
     }
+}
+
+impl McpServer {
+    pub(super) fn shown(&self) -> Arc<Shown> {
+        let generation = self.0.haft.registry().generation();
+        self.0.listing.of(generation, || self.make_out())
+    }
 
     fn make_out(&self) -> Shown {
         let settings = &self.0.settings;
         let offered = self.0.haft.registry().advertise(&settings.config.exposure);
-        let (mut tools, mut by_name, mut prompts) = (Vec::new(), HashMap::new(), Vec::new());
+        let mut shown = Shown::default();
         for registered in offered.tools().iter() {
             let name = registered.name();
             if settings.prompts.contains(name) {
-                prompts.push(prompt(registered));
+                shown.prompts.push(prompt(registered));
                 continue;
             }
             let is_resource = settings.resources.iter().any(|source| source.tool == *name);
             if is_resource || name.as_str() == questions::TOOL || !is_run_here(registered) {
                 continue;
             }
-            let Some(tool) = tool(registered) else { continue };
-            by_name.insert(tool.name.to_string(), (tools.len(), name.clone()));
-            tools.push(tool);
+            shown.add(registered);
         }
-        tools.extend(await_call());
-        Shown { tools, prompts, by_name }
+        shown.tools.extend(await_call());
+        shown
     }
 
     pub(super) fn resources(&self) -> Vec<Resource> {

@@ -6,6 +6,7 @@ mod caller;
 mod calls;
 mod changes;
 mod connection;
+mod direct;
 mod handler;
 mod http;
 mod listing;
@@ -29,6 +30,7 @@ use connection::Connection;
 use listing::Listing;
 use sessions::Sessions;
 
+pub use direct::DirectServer;
 pub use http::{HttpDoor, McpService};
 pub use settings::{Consent, ResourceSource, ServerSettings, SessionUse, TaskUse};
 
@@ -63,10 +65,6 @@ pub enum ServeError {
 impl McpServer {
     /// Serves a node. Its tools ask through `questions`, which was given to
     /// [`crate::install`] when the node was built.
-    ///
-    /// # Panics
-    ///
-    /// Outside a Tokio runtime.
     pub fn new(haft: Haft, questions: Questions, settings: ServerSettings) -> Self {
         let attached = questions.attach(&haft);
         let (sessions, listing) = (Sessions::new(settings.sessions), Listing::default());

@@ -6,10 +6,13 @@
 #![expect(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
 mod conformance;
+mod direct;
 mod doors;
 mod fixture;
 mod gated;
 mod killed;
+#[path = "../../conformance/listen.rs"]
+mod listen;
 mod mounts;
 mod peers;
 mod wire;

@@ -9,10 +9,11 @@ use haft_core::permission::Verdict;
 use haft_core::session::{Config, RejectReason, Rejection};
 use haft_core::tool::Executor;
 use haft_core::{Actor, CallId, Outcome, Provenance, SessionId};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::error::CallError;
-use crate::registry::Refusal;
+use crate::registry::{Advertised, Refusal};
 use crate::tool::{Run, Scope};
 use crate::toolbox::{Found, Given, Toolbox};
 
@@ -42,8 +43,30 @@ impl Direct {
     ///
     /// [`CallError::Rejected`] when nothing ran.
     pub async fn call(&self, tool: &str, arguments: &str) -> Result<Outcome, CallError> {
-        let run = self.run();
-        let given = Given::Text(arguments);
+        self.made(self.run(self.actor.clone()), tool, Given::Text(arguments)).await
+    }
+
+    /// Makes a call on behalf of an actor with arguments that a program made, and returns how it
+    /// ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`Direct::call`].
+    pub async fn call_as(
+        &self,
+        actor: Actor,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Outcome, CallError> {
+        self.made(self.run(actor), tool, Given::Object(arguments)).await
+    }
+
+    /// Returns the tools that can be called.
+    pub fn advertised(&self) -> Advertised {
+        self.toolbox.registry().advertise(&self.config.exposure)
+    }
+
+    async fn made(&self, run: Run, tool: &str, given: Given<'_>) -> Result<Outcome, CallError> {
         let admitted = self.toolbox.admit_directly(&run, &self.config, tool, given);
         let found = admitted.map_err(refused)?;
         let registered = &found.registered;
@@ -86,10 +109,9 @@ impl Direct {
     }
 
     /// Nothing outlives this process, so a number is enough to tell its calls apart.
-    fn run(&self) -> Run {
+    fn run(&self, actor: Actor) -> Run {
         let number = self.n_calls.fetch_add(1, Ordering::Relaxed);
         let call = CallId::from_bits(self.session.bits() ^ u128::from(number));
-        let actor = self.actor.clone();
         let scope = Scope { session: self.session, turn: 1, call, attempt: 1, actor };
         Run { scope, stop: CancellationToken::new() }
     }

@@ -1,0 +1,111 @@
+//! Haft as an MCP server without a store.
+
+use std::sync::Arc;
+
+use haft_core::tool::Executor;
+use haft_runtime::{CallError, Direct};
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+
+use super::handler::TTL_MS;
+use super::http::{HttpDoor, McpService};
+use super::listing::{Listing, Shown};
+use super::{caller, outcomes};
+
+/// Tools for MCP clients without a store: a call is checked, permitted and run as in a session,
+/// and nothing is recorded. What would have to wait for someone is refused, and nothing is asked of
+/// the client. A clone shares it.
+#[derive(Clone)]
+pub struct DirectServer(Arc<Shared>);
+
+struct Shared {
+    direct: Direct,
+    name: String,
+    listing: Listing,
+}
+
+impl DirectServer {
+    /// Serves tools under a name that clients are told.
+    pub fn new(direct: Direct, name: &str) -> Self {
+        let (name, listing) = (name.to_owned(), Listing::default());
+        Self(Arc::new(Shared { direct, name, listing }))
+    }
+
+    /// Returns the service to mount, for example at `/mcp`.
+    pub fn http(&self, door: HttpDoor) -> McpService {
+        McpService::direct(self, door)
+    }
+
+    fn shown(&self) -> Arc<Shown> {
+        let direct = &self.0.direct;
+        self.0.listing.of(direct.toolbox().registry().generation(), || {
+            let mut shown = Shown::default();
+            let offered = direct.advertised();
+            let runs_here =
+                offered.tools().iter().filter(|it| it.spec().executor == Executor::Server);
+            runs_here.for_each(|registered| shown.add(registered));
+            shown
+        })
+    }
+}
+
+impl ServerHandler for DirectServer {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let who = Implementation::new(self.0.name.clone(), env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(capabilities).with_server_info(who)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shown().tool(name).cloned()
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.shown().tools.clone();
+        let result = ListToolsResult { tools, ..ListToolsResult::default() };
+        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let actor = caller::principal(&context, None)?.actor.clone();
+        let shown = self.shown();
+        let tool = shown.called(&request.name).ok_or_else(|| outcomes::no_tool(&request.name))?;
+        let arguments = request.arguments.unwrap_or_default();
+        let ended = tokio::select! {
+            // On the heap: rmcp moves the future of a request several times.
+            ended = Box::pin(self.0.direct.call_as(actor, tool.as_str(), arguments)) => ended,
+            () = context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("its client stopped waiting for it", None));
+            }
+        };
+        let result = match ended {
+            Ok(outcome) => outcomes::result(&outcome),
+            Err(CallError::Rejected(rejection)) => outcomes::rejection(&rejection),
+            Err(error) => Ok(refused(&error)),
+        };
+        result.map(Into::into)
+    }
+}
+
+fn refused(error: &CallError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(error.to_string())])
+}
+
+impl std::fmt::Debug for DirectServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectServer").field("direct", &self.0.direct).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,63 @@
+//! A server without a store: the same checks, and nothing that could wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use haft_core::session::{Config, Returned};
+use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema};
+use haft_core::{CallResult, Output};
+use haft_mcp::{DirectServer, HttpDoor};
+use haft_runtime::testing::user;
+use haft_runtime::{FunctionTool, Haft, Tool, ToolArguments, ToolContext, ToolError};
+use serde_json::json;
+
+use crate::gated::principal;
+use crate::listen;
+use crate::wire::Client;
+
+fn counting(name: &str, ran: &Arc<AtomicU32>, gate: Gate) -> impl Tool + use<> {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+    let schema = Schema::new(schema).unwrap();
+    let mut definition = Definition::new(name.parse().unwrap(), "Says who called.", schema);
+    definition.facets = Facets { mutates: Some(Mutates::None), ..Facets::default() };
+    definition.gate = gate;
+    let ran = Arc::clone(ran);
+    FunctionTool::new(definition, move |_: ToolArguments, context: ToolContext| {
+        ran.fetch_add(1, Ordering::SeqCst);
+        let said = Output::of_text(context.actor().to_string());
+        async move { Ok::<_, ToolError>(Returned::from(CallResult::Ok(said))) }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_store_a_call_is_checked_and_what_would_wait_is_refused() {
+    let ran = Arc::new(AtomicU32::new(0));
+    let tools = [("look", Gate::Auto), ("pay", Gate::Ask)];
+    let tools = tools.map(|(name, gate)| counting(name, &ran, gate));
+    let builder = tools.into_iter().fold(Haft::builder(), |builder, tool| builder.tool(tool));
+    let direct = builder.direct(Config::default(), user("owner")).unwrap();
+    let door = HttpDoor { anonymous: Some(principal("ann")), ..HttpDoor::local() };
+    let service = DirectServer::new(direct, "direct").http(door);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async { listen::serve(listener, service).await.ok() });
+    let asked = tokio::task::spawn_blocking(move || {
+        let client = Client::new(&url, json!({}));
+        let listed = client.request("tools/list", json!({}));
+        let names: Vec<_> =
+            listed["tools"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
+        assert_eq!(names, ["look", "pay"]);
+        let looked = client.call("look", json!({"n": 1}));
+        assert_eq!(looked["isError"], false, "{looked}");
+        assert!(looked["content"][0]["text"].as_str().unwrap().contains("ann"), "{looked}");
+        let misfit = client.call("look", json!({"n": "one"}));
+        assert_eq!(misfit["isError"], true, "{misfit}");
+        let asks = client.call("pay", json!({"n": 1}));
+        assert_eq!(asks["isError"], true, "{asks}");
+        assert!(asks["content"][0]["text"].as_str().unwrap().contains("store"), "{asks}");
+        let unknown = client.exchange("tools/call", json!({"name": "steal", "arguments": {}}));
+        assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    });
+    asked.await.unwrap();
+    assert_eq!(ran.load(Ordering::SeqCst), 1, "only what was permitted ran");
+}
