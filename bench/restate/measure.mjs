@@ -4,9 +4,19 @@
 import { spawn } from "node:child_process";
 import { rmSync, mkdirSync } from "node:fs";
 import http from "node:http";
+import net from "node:net";
 
 const [directory] = process.argv.slice(2);
-const [ingress, admin, service, waiting] = [18080, 19070, 19080, 19081];
+const freePort = () =>
+  new Promise((resolve, reject) => {
+    const server = net.createServer().on("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+// One after the other would give the same one twice.
+const [ingress, admin, node, service, waiting] = await Promise.all(Array.from({ length: 5 }, freePort));
 const agent = new http.Agent({ keepAlive: true, maxSockets: 256 });
 
 const ask = (port, path, body) =>
@@ -60,16 +70,18 @@ const environment = {
   RESTATE_LOG_FILTER: "error",
   RESTATE_DISABLE_TELEMETRY: "true",
   DO_NOT_TRACK: "1",
-  RESTATE_BIND_ADDRESS: "127.0.0.1:15122",
-  RESTATE_ADVERTISED_ADDRESS: "http://127.0.0.1:15122",
+  RESTATE_BIND_ADDRESS: `127.0.0.1:${node}`,
+  RESTATE_ADVERTISED_ADDRESS: `http://127.0.0.1:${node}`,
   RESTATE_INGRESS__BIND_ADDRESS: `127.0.0.1:${ingress}`,
   RESTATE_ADMIN__BIND_ADDRESS: `127.0.0.1:${admin}`,
   SERVICE_PORT: String(service),
   WAITING_PORT: String(waiting),
 };
+// In a group of its own: npm's launcher would die alone and leave the server behind.
+const start = (program, words) => spawn(program, words, { env: environment, stdio: "ignore", detached: true });
 const started = [
-  spawn("node_modules/.bin/restate-server", ["--node-name", "bench"], { env: environment, stdio: "ignore" }),
-  spawn(process.execPath, ["service.mjs"], { env: environment, stdio: "ignore" }),
+  start("node_modules/.bin/restate-server", ["--node-name", "bench"]),
+  start(process.execPath, ["service.mjs"]),
 ];
 try {
   await until(() => ask(admin, "/health").then(() => true));
@@ -80,6 +92,6 @@ try {
   const roundTrips = await perSecond(600, 64, roundTrip);
   console.log(JSON.stringify({ steps_per_second: steps, round_trips_per_second: roundTrips }));
 } finally {
-  for (const child of started) child.kill("SIGKILL");
+  for (const child of started) process.kill(-child.pid, "SIGKILL");
 }
 process.exit(0);

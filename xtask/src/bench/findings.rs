@@ -14,6 +14,10 @@ pub(super) struct Findings {
     pub(super) durable: Vec<Named<Measured<Value>>>,
     pub(super) history: Vec<Named<Measured<Vec<Point>>>>,
     pub(super) dispatch: Vec<Named<Measured<Vec<Point>>>>,
+    /// A trivial tool called over MCP; the bare server is the first.
+    pub(super) servers: Vec<Named<Measured<Vec<Load>>>>,
+    /// The same through another server; the bare proxy is the first.
+    pub(super) proxies: Vec<Named<Measured<Vec<Load>>>>,
     pub(super) parked: Vec<Measured<Value>>,
     pub(super) nodes: Measured<Vec<Point>>,
     pub(super) searches: Measured<Vec<String>>,
@@ -38,6 +42,18 @@ impl<T> Named<T> {
 pub(super) struct Point {
     pub(super) size: f64,
     pub(super) cost: f64,
+}
+
+/// How a server answers with so many calls under way at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Load {
+    pub(super) at_once: u32,
+    /// Calls a second.
+    pub(super) rate: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    /// The server's own processor time for each call.
+    pub(super) cpu_us: f64,
 }
 
 #[derive(Debug)]
@@ -76,6 +92,8 @@ impl Findings {
             durable: Vec::new(),
             history: Vec::new(),
             dispatch: Vec::new(),
+            servers: Vec::new(),
+            proxies: Vec::new(),
             parked: Vec::new(),
             nodes: Err(missing()),
             searches: Err(missing()),

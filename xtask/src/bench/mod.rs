@@ -9,6 +9,7 @@ mod ours;
 mod page;
 mod peers;
 mod plot;
+mod servers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use self::database::Database;
-use self::findings::{Findings, Machine};
+use self::findings::{Findings, Load, Machine, Measured, Named};
 use self::ours::Ours;
 use self::peers::Peers;
+use self::servers::{Recipe, Server, in_turns};
 use crate::Verdict;
 use crate::programs::{self, Program};
 
@@ -37,19 +39,29 @@ struct Sizes {
     histories: &'static [u64],
     parked: &'static [u64],
     rounds: u32,
+    /// For how long a server is loaded each time.
+    load_seconds: f64,
+    load_rounds: u32,
 }
 
 impl Extent {
     const fn sizes(self) -> Sizes {
         match self {
-            Self::Brief => {
-                Sizes { tools: &[10, 100], histories: &[10, 100], parked: &[1, 1_000], rounds: 1 }
-            }
+            Self::Brief => Sizes {
+                tools: &[10, 100],
+                histories: &[10, 100],
+                parked: &[1, 1_000],
+                rounds: 1,
+                load_seconds: 0.5,
+                load_rounds: 1,
+            },
             Self::Whole => Sizes {
                 tools: &[10, 100, 1_000, 10_000],
                 histories: &[10, 100, 1_000, 10_000, 100_000],
                 parked: &[1, 1_000, 10_000, 100_000, 1_000_000],
                 rounds: 5,
+                load_seconds: 2.0,
+                load_rounds: 3,
             },
         }
     }
@@ -86,6 +98,8 @@ fn measure(
     sizes: Sizes,
 ) -> anyhow::Result<Findings> {
     let mut findings = Findings::new(Machine::this());
+    findings.servers = serving(ours, peers, sizes);
+    findings.proxies = proxying(ours, peers, sizes);
     findings.durable = ours.durable(database, sizes)?;
     findings.durable.extend(peers.durable(database)?);
     findings.history = vec![ours.history(sizes.histories)];
@@ -97,4 +111,25 @@ fn measure(
     findings.searches = ours.searches();
     findings.peers = peers.versions();
     Ok(findings)
+}
+
+fn serving(ours: &Ours, peers: &Peers, sizes: Sizes) -> Vec<Named<Measured<Vec<Load>>>> {
+    let recipes = [vec![peers.bare_server()], ours.servers(), peers.servers()].concat();
+    let servers: Vec<_> = recipes.iter().map(started).collect();
+    in_turns(&peers.load(), &servers, sizes.load_rounds, sizes.load_seconds)
+}
+
+/// Both stand before one bare server.
+fn proxying(ours: &Ours, peers: &Peers, sizes: Sizes) -> Vec<Named<Measured<Vec<Load>>>> {
+    let behind = match Server::start(&peers.bare_server()) {
+        Ok(behind) => behind,
+        Err(reason) => return vec![Named::new("the server behind them", Err(reason))],
+    };
+    let recipes = [peers.bare_proxy(behind.url()), ours.proxy(behind.url())];
+    let proxies: Vec<_> = recipes.iter().map(started).collect();
+    in_turns(&peers.load(), &proxies, sizes.load_rounds, sizes.load_seconds)
+}
+
+fn started(recipe: &Recipe) -> Named<Measured<Server>> {
+    Named::new(recipe.name, Server::start(recipe))
 }

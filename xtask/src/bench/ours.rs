@@ -1,5 +1,6 @@
 //! What Haft does: its own benchmarks, run as a user would run them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use super::Sizes;
 use super::database::Database;
 use super::findings::{Measured, Named, Point, figures, number, said};
+use super::servers::Recipe;
 use crate::metadata;
 
 /// How many processes over one database are measured.
@@ -17,6 +19,8 @@ const NODES_MAX: u32 = 3;
 pub(super) struct Ours {
     root: PathBuf,
     haft: PathBuf,
+    /// The server with one trivial tool, or why there is none.
+    adder: Measured<PathBuf>,
     /// On the disk that is measured.
     scratch: PathBuf,
 }
@@ -28,7 +32,33 @@ impl Ours {
             Some(haft) => PathBuf::from(haft),
             None => build_release(root, target)?,
         };
-        Ok(Self { root: root.to_owned(), haft, scratch: scratch.to_owned() })
+        let adder = build_adder(root, target);
+        Ok(Self { root: root.to_owned(), haft, adder, scratch: scratch.to_owned() })
+    }
+
+    /// Over MCP, with and without a record.
+    pub(super) fn servers(&self) -> Vec<Recipe> {
+        let directory = self.emptied("mcp");
+        vec![
+            self.adder("Haft, nothing recorded", "add", vec!["direct".into()]),
+            self.adder("Haft, SQLite", "add", vec!["sqlite".into(), directory]),
+        ]
+    }
+
+    pub(super) fn proxy(&self, url: String) -> Recipe {
+        let directory = self.emptied("mcp-mounted");
+        self.adder("Haft, SQLite", "peer_add", vec!["mounted".into(), directory, url])
+    }
+
+    fn adder(&self, name: &'static str, tool: &'static str, after: Vec<String>) -> Recipe {
+        Recipe { name, tool, program: self.adder.clone().map(|adder| vec![adder]), after }
+    }
+
+    fn emptied(&self, name: &str) -> String {
+        let directory = self.scratch.join(name);
+        // Nothing is there the first time.
+        drop(fs::remove_dir_all(&directory));
+        directory.display().to_string()
     }
 
     fn bench(&self, arguments: &[&str]) -> Command {
@@ -123,6 +153,13 @@ fn build_release(root: &Path, target: &Path) -> anyhow::Result<PathBuf> {
         bail!("the binary cannot be built");
     }
     Ok(target.join("release/haft"))
+}
+
+fn build_adder(root: &Path, target: &Path) -> Measured<PathBuf> {
+    let mut build = metadata::cargo();
+    build.args(["build", "--release", "--quiet", "-p", "haft-mcp", "--example", "adder"]);
+    said(build.current_dir(root))?;
+    Ok(target.join("release/examples/adder"))
 }
 
 /// Reads a column of times from a table whose first column is the size.

@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::findings::{Findings, Machine, Measured, Named, Point};
+use super::findings::{Findings, Load, Machine, Measured, Named, Point};
 use super::plot::Plot;
+use super::servers::AT_ONCE;
 
 const ABOUT: &str = include_str!("about.md");
 
@@ -28,6 +29,7 @@ fn page(findings: &Findings) -> String {
     for section in [
         durable(&findings.durable),
         dispatch(&findings.dispatch),
+        serving(findings),
         history(&findings.history),
         parked(&findings.parked),
         nodes(&findings.nodes),
@@ -68,7 +70,7 @@ fn durable(found: &[Named<Measured<Value>>]) -> String {
             Ok(figures) => {
                 let cells = ["steps_per_second", "round_trips_per_second"].map(|member| {
                     let rate = figures[member].as_f64();
-                    format!("{} | {}", count(rate), times(ours(member), rate))
+                    format!("{} | {}", count(rate), times(ours(member), rate, 1))
                 });
                 cells.join(" | ")
             }
@@ -99,6 +101,56 @@ fn dispatch(found: &[Named<Measured<Vec<Point>>>]) -> String {
                    ![by tools](benchmarks/tools.svg)\n\n"
             .to_owned();
     out.push_str(&table("tools", found, 2));
+    out
+}
+
+fn serving(findings: &Findings) -> String {
+    let mut out =
+        "### Over MCP\n\n`tools/call` on a tool that adds two numbers, over streamable HTTP, so \
+         many calls under way at once, each on a connection of its own: calls a second, and how \
+         many times those of the bare rmcp server that is. Every server answers in JSON, without \
+         Nagle's delay. Haft's checks, permits, bounds and, with SQLite, records each call before it \
+         runs and what came of it before it is answered. The best of several rounds in turns; \
+         the load comes from one thread on the same machine.\n\n"
+            .to_owned();
+    out.push_str(&loads(&findings.servers));
+    out.push_str(
+        "\nThe same tool behind a second server, which passes the calls on: an rmcp server over \
+         an rmcp client and nothing else, and Haft with the first server mounted, everything \
+         recorded.\n\n",
+    );
+    out.push_str(&loads(&findings.proxies));
+    out
+}
+
+/// A row for each server; what the first does is what the others are compared with.
+fn loads(found: &[Named<Measured<Vec<Load>>>]) -> String {
+    let mut out = "| |".to_owned();
+    for at_once in AT_ONCE {
+        out.push_str(&format!(" {at_once} at once | |"));
+    }
+    out.push_str(" processor time for a call, 64 at once | |\n|---|");
+    out.push_str(&"---|".repeat(AT_ONCE.len() * 2 + 2));
+    out.push('\n');
+    let first = found.first().and_then(|first| first.found.as_ref().ok());
+    for Named { name, found } in found {
+        let loads = match found {
+            Ok(loads) => loads,
+            Err(reason) => {
+                out.push_str(&format!("| {name} | not measured: {reason} |\n"));
+                continue;
+            }
+        };
+        out.push_str(&format!("| {name} |"));
+        for (at, load) in loads.iter().enumerate() {
+            let bare = first.and_then(|first| first.get(at)).map(|bare| bare.rate);
+            let ratio = times(Some(load.rate), bare, 2);
+            out.push_str(&format!(" {} | {ratio} |", count(Some(load.rate))));
+        }
+        let cpu = |loads: &Vec<Load>| loads.last().map(|load| load.cpu_us);
+        let ratio = times(cpu(loads), first.and_then(cpu), 2);
+        out.push_str(&format!(" {} µs | {ratio} |\n", count(cpu(loads))));
+    }
     out
 }
 
@@ -279,9 +331,9 @@ fn count(number: Option<f64>) -> String {
     out
 }
 
-fn times(ours: Option<f64>, theirs: Option<f64>) -> String {
+fn times(ours: Option<f64>, theirs: Option<f64>, digits: usize) -> String {
     match ours.zip(theirs) {
-        Some((ours, theirs)) if theirs > 0.0 => format!("{:.1}×", ours / theirs),
+        Some((ours, theirs)) if theirs > 0.0 => format!("{:.digits$}×", ours / theirs),
         _ => String::new(),
     }
 }

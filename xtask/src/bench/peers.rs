@@ -8,15 +8,21 @@ use serde_json::Value;
 
 use super::database::Database;
 use super::findings::{Measured, Named, Point, figures, number, said};
+use super::servers::Recipe;
+use crate::metadata;
 
 /// Which members of the Python environment stand for which peer.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
+    ("MCP's Python SDK", "mcp"),
     ("LangGraph", "langgraph"),
     ("DBOS", "dbos"),
     ("LangChain", "langchain-core"),
     ("Pydantic AI", "pydantic-ai-slim"),
     ("OpenAI Agents", "openai-agents"),
 ];
+
+/// How `bench/rust/dispatch` calls each.
+const RUST_DISPATCH: [(&str, &str); 2] = [("rig", "rig"), ("rmcp, its router alone", "rmcp")];
 
 /// How `bench/dispatch.py` calls each.
 const DISPATCH: [(&str, &str); 4] = [
@@ -27,11 +33,7 @@ const DISPATCH: [(&str, &str); 4] = [
 ];
 
 /// Peers of which nothing is measured here, and why.
-const LEFT_OUT: [(&str, &str); 3] = [
-    ("rmcp in one process", "no script for it yet; over MCP it is measured apart"),
-    ("rig", "no script for it yet: its crates take longer to build than all the rest to run"),
-    ("Temporal", "its server is in none of the registries"),
-];
+const LEFT_OUT: [(&str, &str); 1] = [("Temporal", "its server is in none of the registries")];
 
 pub(super) struct Peers {
     scripts: PathBuf,
@@ -40,14 +42,53 @@ pub(super) struct Peers {
     python: Measured<PathBuf>,
     /// Where Restate is, or why it is not.
     restate: Measured<PathBuf>,
+    /// Where the TypeScript server is, or why it is not.
+    typescript: Measured<PathBuf>,
+    /// Where the Rust programs for MCP are, or why they are not.
+    rust_mcp: Measured<PathBuf>,
+    /// The same for calls in one process.
+    rust_dispatch: Measured<PathBuf>,
 }
 
 impl Peers {
     pub(super) fn install(root: &Path, scratch: &Path) -> Self {
         let scripts = root.join("bench");
         let python = install_python(&scripts, &scratch.join("python"));
-        let restate = install_restate(&scripts.join("restate"), &scratch.join("restate"));
-        Self { scripts, scratch: scratch.to_owned(), python, restate }
+        let npm = |name: &str, files: &[&str]| {
+            install_npm(&scripts.join(name), &scratch.join(name), files)
+        };
+        let restate = npm("restate", &["service.mjs", "measure.mjs"]);
+        let typescript = npm("mcp", &["server.mjs"]);
+        let rust =
+            |package: &str| build_rust(&scripts.join("rust"), &scratch.join("rust"), package);
+        let (rust_mcp, rust_dispatch) = (rust("bench-mcp"), rust("bench-dispatch"));
+        let scratch = scratch.to_owned();
+        Self { scripts, scratch, python, restate, typescript, rust_mcp, rust_dispatch }
+    }
+
+    /// What loads a server.
+    pub(super) fn load(&self) -> Measured<PathBuf> {
+        Ok(self.rust_mcp.clone()?.join("load"))
+    }
+
+    pub(super) fn bare_server(&self) -> Recipe {
+        let program = self.rust_mcp.clone().map(|built| vec![built.join("rmcp_server")]);
+        Recipe { name: "rmcp, bare", tool: "add", program, after: Vec::new() }
+    }
+
+    pub(super) fn bare_proxy(&self, url: String) -> Recipe {
+        let program = self.rust_mcp.clone().map(|built| vec![built.join("rmcp_proxy")]);
+        Recipe { name: "rmcp, bare", tool: "add", program, after: vec![url] }
+    }
+
+    pub(super) fn servers(&self) -> Vec<Recipe> {
+        let typescript = self.typescript.clone().map(|installed| {
+            vec![installed.join("node_modules/node/bin/node"), installed.join("server.mjs")]
+        });
+        let script = self.scripts.join("mcp/server.py");
+        let python = self.python.clone().map(|python| vec![python, script]);
+        let recipe = |name, program| Recipe { name, tool: "add", program, after: Vec::new() };
+        vec![recipe("TypeScript SDK", typescript), recipe("Python SDK", python)]
     }
 
     fn script(&self, name: &str, arguments: &[&str]) -> Measured<Value> {
@@ -108,7 +149,16 @@ impl Peers {
             Ok(Point { size: tools as f64, cost: number(&found, "us_per_call")? })
         };
         let curve = |peer: &str| tools.iter().map(|&tools| cost(peer, tools)).collect();
-        DISPATCH.iter().map(|(name, peer)| Named::new(name, curve(peer))).collect()
+        let rust_curve =
+            |peer: &str| tools.iter().map(|&tools| self.rust_call(peer, tools)).collect();
+        let rust = RUST_DISPATCH.iter().map(|(name, peer)| Named::new(name, rust_curve(peer)));
+        rust.chain(DISPATCH.iter().map(|(name, peer)| Named::new(name, curve(peer)))).collect()
+    }
+
+    fn rust_call(&self, peer: &str, tools: u64) -> Measured<Point> {
+        let mut command = Command::new(self.rust_dispatch.clone()?.join("bench-dispatch"));
+        let found = figures(command.arg(peer).arg(tools.to_string()))?;
+        Ok(Point { size: tools as f64, cost: number(&found, "us_per_call")? })
     }
 
     pub(super) fn versions(&self) -> Vec<Named<Measured<String>>> {
@@ -121,9 +171,24 @@ impl Peers {
         let mut found: Vec<_> =
             PACKAGES.iter().map(|(name, package)| Named::new(name, python(package))).collect();
         found.push(Named::new("Restate", self.restate_version()));
+        found.push(Named::new("MCP's TypeScript SDK", self.typescript_version()));
+        for (name, built) in [("rmcp", &self.rust_mcp), ("rig-core", &self.rust_dispatch)] {
+            let version = built.as_ref().map_err(Clone::clone);
+            let version = version.and_then(|_| locked(&self.scripts.join("rust/Cargo.lock"), name));
+            found.push(Named::new(name, version));
+        }
         let left_out = LEFT_OUT.iter().map(|(name, why)| Named::new(name, Err((*why).to_owned())));
         found.extend(left_out);
         found
+    }
+
+    fn typescript_version(&self) -> Measured<String> {
+        let installed = self.typescript.as_ref().map_err(Clone::clone)?;
+        let package = "node_modules/@modelcontextprotocol/server/package.json";
+        let text =
+            fs::read_to_string(installed.join(package)).map_err(|error| error.to_string())?;
+        let package: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        package["version"].as_str().map(str::to_owned).ok_or_else(|| "no version".to_owned())
     }
 
     fn restate_version(&self) -> Measured<String> {
@@ -144,14 +209,30 @@ fn install_python(scripts: &Path, environment: &Path) -> Measured<PathBuf> {
 }
 
 /// Into a copy: Node.js looks for packages beside the scripts, and they do not belong there.
-fn install_restate(scripts: &Path, copy: &Path) -> Measured<PathBuf> {
+fn install_npm(scripts: &Path, copy: &Path, files: &[&str]) -> Measured<PathBuf> {
     let trouble = |error: std::io::Error| format!("the scripts cannot be copied: {error}");
     fs::create_dir_all(copy).map_err(trouble)?;
-    for name in ["package.json", "service.mjs", "measure.mjs"] {
+    for name in ["package.json"].iter().chain(files) {
         fs::copy(scripts.join(name), copy.join(name)).map_err(trouble)?;
     }
     let mut install = Command::new("npm");
     install.args(["install", "--no-audit", "--no-fund", "--loglevel=error"]);
     said(install.current_dir(copy))?;
     Ok(copy.to_owned())
+}
+
+/// Returns where the programs of a package are.
+fn build_rust(scripts: &Path, target: &Path, package: &str) -> Measured<PathBuf> {
+    let mut build = metadata::cargo();
+    build.args(["build", "--release", "--locked", "--quiet", "-p", package, "--target-dir"]);
+    said(build.arg(target).current_dir(scripts))?;
+    Ok(target.join("release"))
+}
+
+/// Returns the version of a crate that a lock file names.
+fn locked(lock: &Path, name: &str) -> Measured<String> {
+    let text = fs::read_to_string(lock).map_err(|error| error.to_string())?;
+    let entry = format!("name = \"{name}\"\nversion = \"");
+    let version = text.split_once(&entry).and_then(|(_, rest)| rest.split_once('"'));
+    version.map(|(version, _)| version.to_owned()).ok_or_else(|| "it is not locked".to_owned())
 }
