@@ -10,8 +10,10 @@ const HERE: &str = "crates/haft-mcp/tests/peers";
 const PEER: &str = "crates/haft-mcp/tests/it/peer.py";
 /// What does not go together in one place: some still need the SDK's first version.
 const PLACES: [&str; 2] = ["modern", "legacy"];
-const PYTHON: [(&str, &str); 6] = [
+const PYTHON: [(&str, &str); 8] = [
     ("modern", "python_sdk.py"),
+    ("modern", "consent.py"),
+    ("legacy", "consent.py"),
     ("modern", "fastmcp_client.py"),
     ("modern", "pydantic_ai_agent.py"),
     ("legacy", "langchain_tools.py"),

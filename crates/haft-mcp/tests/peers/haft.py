@@ -30,9 +30,9 @@ class Haft:
         """Mounts servers by their commands, beside the peer."""
         self._servers = servers
 
-    def __enter__(self):
-        here = self.here
-        config = here / "haft.toml"
+    def configured(self):
+        """Writes the configuration that mounts them."""
+        config = self.here / "haft.toml"
         config.write_text(
             f'[mcp.servers.peer]\ncommand = ["python3", "{PEER}"]\n'
             f'env = {{ COUNTER = "{self._counter}" }}\n'
@@ -41,6 +41,10 @@ class Haft:
                 for name, command in self._servers.items()
             )
         )
+        return config
+
+    def __enter__(self):
+        here, config = self.here, self.configured()
         command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--mcp-patience", "1s"]
         command += ["--data", str(here / "data"), "--config", str(config)]
         self._server = subprocess.Popen(
