@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use anyhow::{Context as _, bail};
 use haft_core::ToolName;
-use haft_mcp::{Declared, MountConfig};
+use haft_mcp::{Declared, Grant, MountConfig, OAuth};
 use serde::Deserialize;
 
 /// Where the file is when nobody says.
@@ -140,9 +140,32 @@ fn table(name: &ToolName, declared: &Declared) -> String {
             lines.push(format!("{member} = {{ {} }}", pairs.join(", ")));
         }
     }
+    lines.extend(declared.oauth.as_ref().map(|oauth| format!("oauth = {{ {} }}", client(oauth))));
     lines.extend(declared.timeout.map(|seconds| format!("timeout = {seconds}")));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// Writes down who this node is at a server.
+fn client(oauth: &OAuth) -> String {
+    let secret = oauth.client_secret.clone().map(String::from);
+    let grant = match oauth.grant {
+        Grant::AuthorizationCode => None,
+        Grant::ClientCredentials => Some("client_credentials".to_owned()),
+    };
+    let said = [
+        ("grant", grant),
+        ("client_id", oauth.client_id.clone()),
+        ("client_secret", secret),
+        ("client_metadata_url", oauth.client_metadata_url.clone()),
+    ];
+    let said = said.into_iter().filter_map(|(name, value)| Some((name, quoted(&value?))));
+    let mut pairs: Vec<String> = said.map(|(name, value)| format!("{name} = {value}")).collect();
+    if !oauth.scopes.is_empty() {
+        let scopes: Vec<String> = oauth.scopes.iter().map(|scope| quoted(scope)).collect();
+        pairs.push(format!("scopes = [{}]", scopes.join(", ")));
+    }
+    pairs.join(", ")
 }
 
 /// What JSON escapes, TOML reads in the same way.
@@ -200,6 +223,36 @@ mod tests {
         file.remove_server(&name).unwrap();
         assert_eq!(fs::read_to_string(&file.path).unwrap(), before);
         assert!(file.remove_server(&name).is_err());
+    }
+
+    #[test]
+    fn who_this_node_is_at_a_server_is_written_down_as_it_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ConfigFile { path: directory.path().join("haft.toml") };
+        fs::write(&file.path, "").unwrap();
+        let oauth = OAuth {
+            grant: Grant::ClientCredentials,
+            client_id: Some("haft".to_owned()),
+            client_secret: Some(Setting::try_from("vault://v/e".to_owned()).unwrap()),
+            client_metadata_url: Some("https://haft.example/client.json".to_owned()),
+            scopes: vec!["read".to_owned(), "write".to_owned()],
+        };
+        let url = Some("https://docs.example/mcp".to_owned());
+        let declared = Declared { url, oauth: Some(oauth), ..Declared::default() };
+        let name = ToolName::new("docs").unwrap();
+        file.add_server(&name, &declared).unwrap();
+        assert_eq!(file.servers().unwrap(), [declared.config(name).unwrap()]);
+        let refused = |oauth: &str| {
+            let text = format!("[mcp.servers.a]\nurl = \"http://y/\"\noauth = {{ {oauth} }}");
+            fs::write(&file.path, text).unwrap();
+            format!("{:#}", file.servers().unwrap_err())
+        };
+        let open = refused("client_id = \"a\", client_secret = \"s3cret\"");
+        assert!(open.contains("keep it in a vault") && !open.contains("s3cret"), "{open}");
+        let alone = refused("grant = \"client_credentials\"");
+        assert!(alone.contains("needs a `client_id`"), "{alone}");
+        let insecure = refused("client_metadata_url = \"http://y/c.json\"");
+        assert!(insecure.contains("begins with `https://`"), "{insecure}");
     }
 
     #[test]

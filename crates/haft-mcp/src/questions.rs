@@ -71,6 +71,22 @@ impl Question {
         Self { kind: Kind::Elicitation, params: params.as_object().cloned().unwrap_or_default() }
     }
 
+    /// Fills in what the person left as the form proposes it.
+    fn completed(&self, mut answer: Value) -> Value {
+        let schema = self.params.get("requestedSchema");
+        let fields = schema.and_then(|schema| schema.get("properties")?.as_object());
+        let (Some(fields), true) = (fields, answer["action"] == "accept") else { return answer };
+        let proposed =
+            fields.iter().filter_map(|(name, field)| Some((name, field.get("default")?)));
+        for (name, default) in proposed {
+            let content = &mut answer["content"];
+            if content.is_null() || content.get(name).is_none() && content.is_object() {
+                content[name] = default.clone();
+            }
+        }
+        answer
+    }
+
     /// Returns it as the request that MCP has for it.
     pub(crate) fn request(&self) -> Value {
         match self.kind {
@@ -212,7 +228,8 @@ impl Questions {
         open.show(all.clone());
         let mut answers = BTreeMap::new();
         for (key, asked) in all {
-            answers.insert(key, self.answer(haft, context, &asked).await?);
+            let answer = self.answer(haft, context, &asked).await?;
+            answers.insert(key, asked.question.completed(answer));
         }
         Ok(answers)
     }

@@ -9,10 +9,12 @@ use crate::objects::Objects;
 use crate::routes::v1::vault_credentials;
 
 /// Looks up the secrets that mounted servers are given by reference: `vault://VAULT/CREDENTIAL`,
-/// by the ids that `/v1/vaults` gives.
+/// by the ids that `/v1/vaults` gives; and keeps the tokens
+/// that were given for them.
 pub fn vault_secrets(store: Store, tenant: Tenant, key: SealingKey) -> Secrets {
     let objects = Objects::new(store);
-    Secrets::new(move |entry| {
+    let sealing = key.clone();
+    let secrets = Secrets::new(move |entry| {
         let (objects, tenant, key) = (objects.clone(), tenant.clone(), key.clone());
         Box::pin(async move {
             let missing = || format!("{entry} is not there, or is archived");
@@ -22,7 +24,8 @@ pub fn vault_secrets(store: Store, tenant: Tenant, key: SealingKey) -> Secrets {
             let opened = opened.map_err(|error| format!("{entry}: {error}"))?;
             String::from_utf8(opened).map_err(|_| missing())
         })
-    })
+    });
+    secrets.sealed_with(sealing)
 }
 
 async fn sealed(objects: &Objects, tenant: &Tenant, entry: &VaultEntry) -> Option<Vec<u8>> {

@@ -53,6 +53,14 @@ impl Api {
         }
     }
 
+    /// Where the server is that answers; `None` if it is this process.
+    pub(crate) fn base(&self) -> Option<&str> {
+        match &self.transport {
+            Transport::Http { base, .. } => Some(base),
+            Transport::InProcess(_) => None,
+        }
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Trouble> {
         self.ask(Method::GET, path, None).await
     }

@@ -1,6 +1,7 @@
 //! `haft mcp`: the node's tools for one MCP client, over stdin and stdout, and the servers whose
 //! tools a node has.
 
+mod mounted;
 mod servers;
 
 use std::fs;
@@ -45,6 +46,12 @@ enum Command {
     Add(servers::AddArgs),
     /// Takes a mounted server away.
     Remove(servers::RemoveArgs),
+    /// Lists the mounted servers: how they are, their tools, and what waits to be accepted.
+    List(mounted::ListArgs),
+    /// Accepts what a server changed or added, showing what that is.
+    Accept(mounted::AcceptArgs),
+    /// Authorizes this node at a server that wants it: prints the address that a person opens.
+    Authorize(mounted::AuthorizeArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,6 +85,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         None => run_server(&args.serve),
         Some(Command::Add(args)) => servers::add(args),
         Some(Command::Remove(args)) => servers::remove(&args),
+        Some(Command::List(args)) => mounted::list(&args),
+        Some(Command::Accept(args)) => mounted::accept(&args),
+        Some(Command::Authorize(args)) => mounted::authorize(&args),
     }
 }
 

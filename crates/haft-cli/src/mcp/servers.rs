@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use haft_core::ToolName;
-use haft_mcp::{Declared, Setting};
+use haft_mcp::{Declared, Grant, OAuth, Setting};
 
 use crate::Verdict;
 use crate::config::ConfigFile;
@@ -28,11 +28,47 @@ pub(crate) struct AddArgs {
     /// `Authorization=Bearer vault://VAULT/CREDENTIAL`.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair)]
     headers: Vec<(String, Setting)>,
+    #[command(flatten)]
+    oauth: OAuthArgs,
     /// How long one call may take.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     #[command(flatten)]
     config: ConfigFile,
+}
+
+/// Who this node is at an address that wants to be authorized. Without any of it, the node
+/// registers itself there, and `haft mcp authorize` sends a person.
+#[derive(Debug, clap::Args)]
+struct OAuthArgs {
+    /// The client that this node was registered as at the address.
+    #[arg(long, value_name = "ID", help_heading = "OAuth")]
+    client_id: Option<String>,
+    /// The secret of that client, as `vault://VAULT/CREDENTIAL`.
+    #[arg(long, value_name = "SECRET", help_heading = "OAuth", value_parser = setting)]
+    client_secret: Option<Setting>,
+    /// The client has a right of its own: tokens are got without a person.
+    #[arg(long, requires = "client_secret", help_heading = "OAuth")]
+    client_credentials: bool,
+    /// The address of a document about this node that stands for a registration.
+    #[arg(long, value_name = "URL", help_heading = "OAuth")]
+    client_metadata_url: Option<String>,
+    /// What to ask to be allowed; may be given several times. What the server names, if not.
+    #[arg(long = "scope", value_name = "SCOPE", help_heading = "OAuth")]
+    scopes: Vec<String>,
+}
+
+impl OAuthArgs {
+    /// Returns what was said, if anything was.
+    fn declared(self) -> Option<OAuth> {
+        let grant = match self.client_credentials {
+            true => Grant::ClientCredentials,
+            false => Grant::AuthorizationCode,
+        };
+        let Self { client_id, client_secret, client_metadata_url, scopes, .. } = self;
+        let oauth = OAuth { grant, client_id, client_secret, client_metadata_url, scopes };
+        (oauth != OAuth::default()).then_some(oauth)
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,9 +81,10 @@ pub(crate) struct RemoveArgs {
 }
 
 pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
-    let AddArgs { name, url, command, env, headers, timeout, config } = args;
+    let AddArgs { name, url, command, env, headers, oauth, timeout, config } = args;
     let (env, headers) = (env.into_iter().collect(), headers.into_iter().collect());
-    let declared = Declared { command, env, url, headers, timeout };
+    let oauth = oauth.declared();
+    let declared = Declared { command, env, url, headers, oauth, timeout };
     declared.config(name.clone()).with_context(|| format!("`{name}`"))?;
     config.add_server(&name, &declared)?;
     eprintln!(
@@ -70,6 +107,9 @@ fn pair(text: &str) -> Result<(String, Setting), String> {
     if name.is_empty() {
         return Err(expected());
     }
-    let value = Setting::try_from(value.to_owned()).map_err(|error| error.to_string())?;
-    Ok((name.to_owned(), value))
+    Ok((name.to_owned(), setting(value)?))
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    Setting::try_from(text.to_owned()).map_err(|error| error.to_string())
 }

@@ -11,6 +11,7 @@ mod duel;
 mod golden;
 mod hostile;
 mod mcp;
+mod mounted;
 mod policies;
 mod pty;
 mod serve;

@@ -11,50 +11,62 @@ use serde_json::{Value, json};
 
 use crate::serving::Serving;
 
-fn haft() -> Command {
+pub(crate) fn haft() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.env_remove("HAFT_API_KEY").env_remove("HAFT_CONFIG");
     command
 }
 
 /// A data directory, and the configuration of a server whose calls are counted where they run.
-struct Ground {
-    directory: tempfile::TempDir,
+pub(crate) struct Ground {
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl Ground {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
-    fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
 
-    fn config(&self) -> PathBuf {
+    pub(crate) fn config(&self) -> PathBuf {
         self.directory.path().join("haft.toml")
     }
 
     /// Mounts the peer as a person would.
-    fn mount(&self) {
+    pub(crate) fn mount(&self) {
+        self.mount_with(&[]);
+    }
+
+    /// The same, with variables for it.
+    pub(crate) fn mount_with(&self, env: &[&str]) {
         std::fs::write(self.config(), "").unwrap();
         let counter = format!("COUNTER={}", self.directory.path().join("counter").display());
         let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../haft-mcp/tests/it/peer.py");
         let added = haft()
-            .args(["mcp", "add", "peer", "--env", &counter, "--config"])
+            .args(["mcp", "add", "peer", "--env", &counter])
+            .args(env.iter().flat_map(|variable| ["--env", variable]))
+            .arg("--config")
             .args([self.config().as_os_str(), "--".as_ref(), "python3".as_ref(), peer.as_ref()])
             .status();
         assert!(added.unwrap().success());
     }
 
-    fn effects(&self) -> Vec<String> {
+    pub(crate) fn effects(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.directory.path().join("counter"));
         text.unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    fn key(&self, actor: &str, scopes: &[&str]) -> String {
+    pub(crate) fn key(&self, actor: &str, scopes: &[&str]) -> String {
+        self.key_of("default", actor, scopes)
+    }
+
+    pub(crate) fn key_of(&self, tenant: &str, actor: &str, scopes: &[&str]) -> String {
         let mut command = haft();
-        command.args(["keys", "create", "--actor", actor, "--data"]).arg(self.data());
+        command.args(["keys", "create", "--tenant", tenant, "--actor", actor, "--data"]);
+        command.arg(self.data());
         command.args(scopes.iter().flat_map(|scope| ["--scope", scope]));
         String::from_utf8(command.output().unwrap().stdout).unwrap().trim().to_owned()
     }
@@ -67,7 +79,7 @@ impl Ground {
         String::from_utf8(output.unwrap().stderr).unwrap()
     }
 
-    fn serve(&self, key: &str, options: &[&str]) -> Serving {
+    pub(crate) fn serve(&self, key: &str, options: &[&str]) -> Serving {
         let config = self.config().display().to_string();
         Serving::start_with(&self.data(), Some(key), &[&["--config", &config], options].concat())
     }
@@ -131,7 +143,7 @@ impl StdioClient {
     }
 }
 
-fn meta() -> Value {
+pub(crate) fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
@@ -153,7 +165,7 @@ fn call_over_http(server: &Serving, key: &str, tool: &str, arguments: &Value) ->
     answer["result"].clone()
 }
 
-fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = find() {

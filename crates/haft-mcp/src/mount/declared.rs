@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use haft_core::{Millis, ToolName};
 use serde::{Deserialize, Serialize};
 
+use super::oauth::OAuth;
 use super::setting::Setting;
 use super::{MountConfig, Peer};
 
@@ -30,6 +31,9 @@ pub struct Declared {
     /// What is sent with every request to the address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Setting>,
+    /// How this node is authorized at the address, if that is not as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuth>,
     /// How long one call may take, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
@@ -63,11 +67,33 @@ pub enum DeclaredError {
     },
     /// A secret that anybody could read.
     #[error(
-        "`headers`: `{name}` holds a secret: keep it in a vault and write `vault://VAULT/ENTRY`"
+        "`{member}`: `{name}` holds a secret: keep it in a vault and write `vault://VAULT/ENTRY`"
     )]
     OpenSecret {
-        /// The header.
+        /// The member.
+        member: &'static str,
+        /// What in it.
         name: String,
+    },
+    /// Something that has to be there.
+    #[error("`oauth`: {of} needs a `{member}`")]
+    Missing {
+        /// What.
+        member: &'static str,
+        /// Why.
+        of: &'static str,
+    },
+    /// Two ways to be let in.
+    #[error("`oauth`: the header `Authorization` lets it in already; leave one of them out")]
+    Twice,
+    /// A document about this node that is none.
+    #[error(
+        "`oauth`: expected a `client_metadata_url` that begins with `https://` and has a path, \
+         found {found:?}"
+    )]
+    Document {
+        /// What was given.
+        found: String,
     },
     /// A limit that is none.
     #[error("`timeout`: expected 1 to {TIMEOUT_SECONDS_MAX} seconds, found {found}")]
@@ -99,6 +125,9 @@ impl Declared {
                 if !self.headers.is_empty() {
                     return Err(DeclaredError::Misplaced { member: "headers", of: "a `url`" });
                 }
+                if self.oauth.is_some() {
+                    return Err(DeclaredError::Misplaced { member: "oauth", of: "a `url`" });
+                }
                 let (program, args, env) = (program.clone(), args.to_vec(), self.env.clone());
                 Ok(Peer::Command { program, args, env })
             }
@@ -112,7 +141,14 @@ impl Declared {
                     return Err(DeclaredError::Url { found: url.clone() });
                 }
                 self.headers.iter().try_for_each(|(name, value)| checked_header(name, value))?;
-                Ok(Peer::Http { url: url.clone(), headers: self.headers.clone() })
+                let (headers, oauth) = (self.headers.clone(), self.oauth.clone());
+                if let Some(oauth) = &oauth {
+                    oauth.checked()?;
+                    if headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+                        return Err(DeclaredError::Twice);
+                    }
+                }
+                Ok(Peer::Http { url: url.clone(), headers, oauth: oauth.unwrap_or_default() })
             }
             _ => Err(DeclaredError::NoPlace),
         }
@@ -123,7 +159,7 @@ fn checked_header(name: &str, value: &Setting) -> Result<(), DeclaredError> {
     let known = http::HeaderName::try_from(name);
     let known = known.map_err(|_| DeclaredError::Header { name: name.to_owned() })?;
     if SECRET_HEADERS.contains(&known.as_str()) && value.secret().is_none() {
-        return Err(DeclaredError::OpenSecret { name: name.to_owned() });
+        return Err(DeclaredError::OpenSecret { member: "headers", name: name.to_owned() });
     }
     Ok(())
 }

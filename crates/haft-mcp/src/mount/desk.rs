@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use haft_runtime::{Redactor, ToolContext};
 use rmcp::ClientHandler;
@@ -18,6 +19,8 @@ use tokio::sync::watch;
 
 use crate::questions::{Kind, Question, Questions};
 
+/// How often it is looked whether calls have ended.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How much progress is kept that came before it was known whose it is.
 const EARLY_MAX: usize = 256;
 
@@ -28,7 +31,9 @@ pub(super) struct Desk {
     calls: Mutex<Vec<Arc<Call>>>,
     changed: watch::Sender<u64>,
     next: AtomicU64,
-    /// Knows the secrets that the server was given.
+    /// The secrets that the server was given, and the tokens for it.
+    secrets: Mutex<(Vec<String>, Vec<String>)>,
+    /// Knows all of them.
     redactor: Mutex<Redactor>,
     /// Progress that came before it was known whose it is: a server may be quicker to speak of a
     /// request than its sender is to learn what it is called.
@@ -61,6 +66,7 @@ impl Desk {
             calls: Mutex::default(),
             changed: watch::Sender::new(0),
             next: AtomicU64::new(0),
+            secrets: Mutex::default(),
             redactor: Mutex::default(),
             early: Mutex::default(),
         }
@@ -79,8 +85,16 @@ impl Desk {
         lock(&self.redactor).clone()
     }
 
-    pub(super) fn keep_quiet_about(&self, secrets: &[String]) {
-        *lock(&self.redactor) = Redactor::new(secrets);
+    pub(super) fn keep_quiet_about(&self, given: Vec<String>) {
+        let mut secrets = lock(&self.secrets);
+        secrets.0 = given;
+        *lock(&self.redactor) = Redactor::new(&[secrets.0.as_slice(), &secrets.1].concat());
+    }
+
+    pub(super) fn keep_quiet_about_tokens(&self, tokens: Vec<String>) {
+        let mut secrets = lock(&self.secrets);
+        secrets.1 = tokens;
+        *lock(&self.redactor) = Redactor::new(&[secrets.0.as_slice(), &secrets.1].concat());
     }
 
     /// Says that a call is under way, so that what the server asks meanwhile is asked for it.
@@ -94,6 +108,14 @@ impl Desk {
         });
         lock(&self.calls).push(Arc::clone(&call));
         UnderWay { desk: Arc::clone(self), call }
+    }
+
+    /// Waits until the calls that are under way now have ended.
+    pub(super) async fn finish_current(&self) {
+        let next = self.next.load(Ordering::Relaxed);
+        while lock(&self.calls).iter().any(|call| call.id < next) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Returns the call that a request of the server belongs to. The protocol does not say, and

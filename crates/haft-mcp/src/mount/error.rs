@@ -43,6 +43,17 @@ pub enum MountError {
         /// What was to be accepted.
         digest: Digest,
     },
+    /// It cannot be authorized.
+    #[error("`{name}` cannot be authorized: {message}")]
+    Unauthorized {
+        /// The mount.
+        name: ToolName,
+        /// Why.
+        message: String,
+    },
+    /// Somebody came back from an authorization that nobody was sent away for.
+    #[error("no authorization of this node waits for that answer: begin it again")]
+    NotBegun,
     /// What describes it makes no sense.
     #[error(transparent)]
     Declared(#[from] DeclaredError),

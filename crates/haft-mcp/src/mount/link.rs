@@ -10,23 +10,26 @@ use haft_core::Digest;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{
-    ClientLifecycleMode, ClientServiceExt, Peer as RmcpPeer, RoleClient, RunningService,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer as RmcpPeer, RoleClient,
+    RunningService,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::transport::{AuthClient, StreamableHttpClientTransport, TokioChildProcess};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{ChildStderr, Command};
 use tokio::time::Instant;
 
 use super::desk::{Desk, Handler};
+use super::oauth::{Authorizer, OAuth, Wanted};
 use super::setting::{Secrets, Setting};
-use crate::questions::Questions;
 
 /// How long to wait before the second try.
 const BACKOFF: Duration = Duration::from_millis(500);
 /// The longest wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// How often a connection is opened in one try: in other words, and with another token.
+const OPENINGS_MAX: usize = 3;
 /// How much of what a program says about itself is remembered.
 const LAST_LINES: usize = 5;
 /// The longest line of it that is read as one.
@@ -50,6 +53,8 @@ pub enum Peer {
         url: String,
         /// What is sent with every request, such as the token that opens it.
         headers: BTreeMap<String, Setting>,
+        /// How this node is authorized, if the server wants that.
+        oauth: OAuth,
     },
 }
 
@@ -60,6 +65,11 @@ pub enum Health {
     Up,
     /// It was not needed yet, or ended; the next call connects.
     Idle,
+    /// It lets nobody in whom a person has not authorized.
+    Unauthorized {
+        /// What to do.
+        message: String,
+    },
     /// It could not be reached.
     Down {
         /// Why.
@@ -81,6 +91,37 @@ pub(super) struct Link {
     /// The last that a program said on its stderr.
     last_lines: Arc<Mutex<VecDeque<String>>>,
     desk: Arc<Desk>,
+    /// Gets the tokens for a server on the network.
+    authorizer: Option<Authorizer>,
+}
+
+/// Why there is no connection.
+enum Unconnected {
+    NotLetIn(Wanted),
+    /// It answered, and not to what it was asked.
+    NotUnderstood(String),
+    Failed(String),
+}
+
+/// With which revision's words a connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// Those of the current one, and then of the earlier one if the server says no to them.
+    Current,
+    /// Those of the earlier one: some servers say yes to whatever they do not know.
+    Earlier,
+}
+
+impl Opening {
+    fn lifecycle(self) -> ClientLifecycleMode {
+        match self {
+            Self::Current => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: None,
+            },
+            Self::Earlier => ClientLifecycleMode::Initialize,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -90,12 +131,22 @@ struct State {
     next_try: Option<Instant>,
 }
 
+impl State {
+    /// Has nobody try for a while, which grows.
+    fn rest(&mut self) {
+        let wait = BACKOFF.saturating_mul(1 << self.failures.min(10)).min(BACKOFF_MAX);
+        self.failures = self.failures.saturating_add(1);
+        self.next_try = Some(Instant::now() + wait);
+    }
+}
+
 impl Link {
     pub(super) fn new(
         peer: Peer,
         connect_timeout: Duration,
-        questions: Questions,
+        desk: Arc<Desk>,
         secrets: Secrets,
+        authorizer: Option<Authorizer>,
     ) -> Self {
         Self {
             peer,
@@ -105,7 +156,8 @@ impl Link {
             health: Mutex::new(Health::Idle),
             offered: Mutex::default(),
             last_lines: Arc::default(),
-            desk: Arc::new(Desk::new(questions)),
+            desk,
+            authorizer,
         }
     }
 
@@ -136,7 +188,8 @@ impl Link {
                 wait.as_millis()
             ));
         }
-        match tokio::time::timeout(self.connect_timeout, self.connect()).await {
+        // Much goes on in there, which is too deep a future to be part of every call's.
+        match tokio::time::timeout(self.connect_timeout, Box::pin(self.connect())).await {
             Ok(Ok(running)) => {
                 let peer = running.peer().clone();
                 *state = State { running: Some(running), ..State::default() };
@@ -164,40 +217,126 @@ impl Link {
             false => format!("{message}; it said: {}", said.join(" | ")),
         };
         let message = self.desk.redactor().text(&message).into_owned();
-        let wait = BACKOFF.saturating_mul(1 << state.failures.min(10)).min(BACKOFF_MAX);
-        state.failures = state.failures.saturating_add(1);
-        state.next_try = Some(Instant::now() + wait);
+        state.rest();
         let failures = state.failures;
-        *lock(&self.health) = Health::Down { message: message.clone(), failures };
+        *lock(&self.health) = match self.waits_for_a_person() {
+            true => Health::Unauthorized { message: message.clone() },
+            false => Health::Down { message: message.clone(), failures },
+        };
         message
     }
 
+    fn waits_for_a_person(&self) -> bool {
+        self.authorizer.as_ref().is_some_and(Authorizer::is_wanted)
+    }
+
     async fn connect(&self) -> Result<RunningService<RoleClient, Handler>, String> {
+        let mut opening = Opening::Current;
+        for _ in 0..OPENINGS_MAX {
+            match self.connect_once(opening).await {
+                Ok(running) => return Ok(running),
+                Err(Unconnected::NotLetIn(wanted)) => self.renew(wanted).await?,
+                Err(Unconnected::NotUnderstood(_)) if opening == Opening::Current => {
+                    opening = Opening::Earlier;
+                }
+                Err(Unconnected::NotUnderstood(message) | Unconnected::Failed(message)) => {
+                    return Err(message);
+                }
+            }
+        }
+        Err("the server lets this node in with no token that it was given".to_owned())
+    }
+
+    async fn renew(&self, wanted: Wanted) -> Result<(), String> {
+        match &self.authorizer {
+            Some(authorizer) => authorizer.renew(wanted).await,
+            None => Err("the server takes no token that it was given".to_owned()),
+        }
+    }
+
+    /// Does what can be done without a person about a request that was not let in, so that it may
+    /// be made again: nothing came of it.
+    pub(super) async fn let_in(&self, wanted: Wanted) -> Result<(), String> {
+        let renewed = Box::pin(self.renew(wanted)).await;
+        match &renewed {
+            Ok(()) => self.open_anew().await,
+            Err(message) => {
+                let message = self.desk.redactor().text(message).into_owned();
+                *lock(&self.health) = Health::Unauthorized { message };
+                self.state.lock().await.rest();
+            }
+        }
+        renewed
+    }
+
+    /// Has the next call make a connection with the token that there is then. What is under way
+    /// over the one that there was ends there.
+    async fn open_anew(&self) {
+        let before = std::mem::take(&mut *self.state.lock().await);
+        if let Some(running) = before.running {
+            let desk = Arc::clone(&self.desk);
+            tokio::spawn(async move {
+                desk.finish_current().await;
+                drop(running);
+            });
+        }
+    }
+
+    /// Gets the tokens for a server on the network.
+    pub(super) fn authorizer(&self) -> Option<&Authorizer> {
+        self.authorizer.as_ref()
+    }
+
+    /// Says that this node was authorized, so that the next call connects at once.
+    pub(super) async fn authorized(&self) {
+        self.open_anew().await;
+        *lock(&self.health) = Health::Idle;
+    }
+
+    async fn connect_once(
+        &self,
+        opening: Opening,
+    ) -> Result<RunningService<RoleClient, Handler>, Unconnected> {
         let handler = Handler(Arc::clone(&self.desk));
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: None,
-        };
+        let lifecycle = opening.lifecycle();
         let mut secrets = Vec::new();
         let running = match &self.peer {
             Peer::Command { program, args, env } => {
-                let env = self.secrets.resolved(env, &mut secrets).await?;
-                self.desk.keep_quiet_about(&secrets);
-                let process = self.started(program, args, &env)?;
+                let env = self.secrets.resolved(env, &mut secrets).await;
+                let env = env.map_err(Unconnected::Failed)?;
+                self.desk.keep_quiet_about(secrets);
+                let process = self.started(program, args, &env).map_err(Unconnected::Failed)?;
                 handler.serve_with_lifecycle(process, lifecycle).await
             }
-            Peer::Http { url, headers } => {
-                let headers = self.secrets.resolved(headers, &mut secrets).await?;
-                self.desk.keep_quiet_about(&secrets);
+            Peer::Http { url, headers, .. } => {
+                let headers = self.secrets.resolved(headers, &mut secrets).await;
+                let headers = headers.and_then(sent_headers).map_err(Unconnected::Failed)?;
+                self.desk.keep_quiet_about(secrets);
                 // Fails only if someone has chosen another one, which is as good.
                 rustls::crypto::ring::default_provider().install_default().ok();
-                let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-                    .custom_headers(sent_headers(headers)?);
-                let transport = StreamableHttpClientTransport::from_config(config);
-                handler.serve_with_lifecycle(transport, lifecycle).await
+                let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+                let config = config.custom_headers(headers);
+                match self.client().await? {
+                    Some(client) => {
+                        let transport = StreamableHttpClientTransport::with_client(client, config);
+                        handler.serve_with_lifecycle(transport, lifecycle).await
+                    }
+                    None => {
+                        let transport = StreamableHttpClientTransport::from_config(config);
+                        handler.serve_with_lifecycle(transport, lifecycle).await
+                    }
+                }
             }
         };
-        running.map_err(|error| error.to_string())
+        running.map_err(|error| unconnected(&error))
+    }
+
+    /// Returns what makes the requests to a server that this node was authorized at.
+    async fn client(&self) -> Result<Option<AuthClient<reqwest::Client>>, Unconnected> {
+        match &self.authorizer {
+            Some(authorizer) => authorizer.client().await.map_err(Unconnected::Failed),
+            None => Ok(None),
+        }
     }
 
     fn started(
@@ -219,9 +358,12 @@ impl Link {
 
     /// Returns what the server offers now.
     pub(super) async fn tools(&self) -> Result<Vec<Value>, String> {
-        let peer = self.peer().await?;
+        let mut tools = self.peer().await?.list_all_tools().await;
+        if let Some(wanted) = tools.as_ref().err().and_then(Wanted::of_request) {
+            self.let_in(wanted).await?;
+            tools = self.peer().await?.list_all_tools().await;
+        }
         let redactor = self.desk.redactor();
-        let tools = peer.list_all_tools().await;
         let tools = tools.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
         let mut bodies = Vec::with_capacity(tools.len());
         for tool in tools {
@@ -253,6 +395,16 @@ impl Link {
             running.cancel().await.ok();
         }
         *lock(&self.health) = Health::Idle;
+    }
+}
+
+fn unconnected(error: &ClientInitializeError) -> Unconnected {
+    match (Wanted::of_connecting(error), error) {
+        (Some(wanted), _) => Unconnected::NotLetIn(wanted),
+        (None, ClientInitializeError::ExpectedInitResult(_)) => {
+            Unconnected::NotUnderstood(error.to_string())
+        }
+        (None, _) => Unconnected::Failed(error.to_string()),
     }
 }
 

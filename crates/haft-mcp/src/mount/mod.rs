@@ -6,11 +6,13 @@
 //! it adds, waits until a person has accepted it. What was accepted is registered before the node
 //! starts, so that a call that waits over a restart finds its tool.
 
+mod authorizing;
 mod declared;
 mod desk;
 mod error;
 mod kept;
 mod link;
+mod oauth;
 mod pins;
 mod sessions;
 mod setting;
@@ -27,6 +29,7 @@ use haft_store::{Store, Tenant};
 use serde_json::Value;
 
 use crate::questions::Questions;
+use desk::Desk;
 use kept::Kept;
 use link::Link;
 use pins::Pins;
@@ -36,6 +39,7 @@ use tool::MountedTool;
 pub use declared::{Declared, DeclaredError};
 pub use error::MountError;
 pub use link::{Health, Peer};
+pub use oauth::{Grant, OAuth};
 pub use pins::Change;
 pub use setting::{SecretFuture, Secrets, Setting, SettingError, VaultEntry};
 
@@ -259,7 +263,11 @@ impl Mounts {
     ) -> Result<MountReport, MountError> {
         let name = config.name.clone();
         let mount = self.prepared(config, origin)?;
-        let report = self.take_stock(&mount, by).await?;
+        let report = match self.take_stock(&mount, by).await {
+            // Who may authorize it is told that it is there.
+            Err(_) if matches!(mount.link.health(), Health::Unauthorized { .. }) => mount.report(),
+            taken => taken?,
+        };
         self.lock().insert(name.clone(), mount);
         self.follow(name, First::AskLater);
         Ok(report)
@@ -269,8 +277,10 @@ impl Mounts {
         if self.lock().contains_key(&config.name) {
             return Err(MountError::Taken { name: config.name });
         }
-        let (questions, secrets) = (self.0.questions.clone(), self.0.secrets.clone());
-        let link = Link::new(config.peer.clone(), config.connect_timeout, questions, secrets);
+        let desk = Arc::new(Desk::new(self.0.questions.clone()));
+        let authorizer = self.authorizer(&config, &desk);
+        let (peer, secrets) = (config.peer.clone(), self.0.secrets.clone());
+        let link = Link::new(peer, config.connect_timeout, desk, secrets, authorizer);
         let report = Mutex::default();
         Ok(Arc::new(Mount { config, origin, link: Arc::new(link), report }))
     }

@@ -29,6 +29,11 @@ impl Sessions {
         Self(Arc::new(Shared { store, tenant, known: Mutex::default() }))
     }
 
+    /// Returns whose they are.
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.0.tenant
+    }
+
     /// Refuses a session of somebody else.
     pub(super) async fn require(&self, session: SessionId) -> Result<(), ToolError> {
         let known = self.known().get(&session).copied();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use haft_runtime::SealingKey;
 use serde::{Deserialize, Serialize};
 
 const SCHEME: &str = "vault://";
@@ -95,7 +96,10 @@ pub type SecretFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Se
 
 /// Where secrets are looked up whenever a server is connected, so that they are kept nowhere else.
 #[derive(Clone)]
-pub struct Secrets(Arc<dyn Fn(VaultEntry) -> SecretFuture + Send + Sync>);
+pub struct Secrets {
+    find: Arc<dyn Fn(VaultEntry) -> SecretFuture + Send + Sync>,
+    key: Option<SealingKey>,
+}
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,7 +110,25 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Looks secrets up like this.
     pub fn new(find: impl Fn(VaultEntry) -> SecretFuture + Send + Sync + 'static) -> Self {
-        Self(Arc::new(find))
+        Self { find: Arc::new(find), key: None }
+    }
+
+    /// Has the tokens that this node is given for servers sealed with a key and kept. Without one
+    /// they end with the process.
+    #[must_use]
+    pub fn sealed_with(self, key: SealingKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    pub(super) fn key(&self) -> Option<SealingKey> {
+        self.key.clone()
+    }
+
+    /// Returns a value as whoever needs it gets it.
+    pub(super) async fn value(&self, name: &str, setting: &Setting) -> Result<String, String> {
+        let settings = BTreeMap::from([(name.to_owned(), setting.clone())]);
+        let mut values = self.resolved(&settings, &mut Vec::new()).await?;
+        Ok(values.remove(name).unwrap_or_default())
     }
 
     /// Has no vaults: every reference is one to nothing.
@@ -126,7 +148,7 @@ impl Secrets {
         for (name, setting) in settings {
             let mut value = setting.plain.clone();
             if let Some(entry) = &setting.secret {
-                let secret = (self.0)(entry.clone()).await;
+                let secret = (self.find)(entry.clone()).await;
                 let secret = secret.map_err(|why| format!("`{name}`: {why}"))?;
                 value.push_str(&secret);
                 found.push(secret);

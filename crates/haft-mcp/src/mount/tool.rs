@@ -7,6 +7,7 @@ use haft_core::session::Returned;
 use haft_core::tool::{Definition, Idempotency, InterruptBehavior};
 use haft_core::{CallResult, ContentBlock, Digest, ErrorClass, Failure, Millis, Output, ToolName};
 use haft_runtime::{Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
+use haft_store::Tenant;
 use haft_wire::{Dialect, Reading};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam,
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 use super::MountConfig;
 use super::desk::UnderWay;
 use super::link::Link;
+use super::oauth::Wanted;
 use super::sessions::Sessions;
 use crate::questions::{Kind, Question};
 
@@ -73,15 +75,7 @@ impl MountedTool {
         context: ToolContext,
     ) -> Result<Returned, ToolError> {
         self.sessions.require(context.session()).await?;
-        let peer = self.link.peer().await.map_err(ToolError::upstream)?;
-        if !self.link.offers(&self.wire_name, self.digest).await.map_err(ToolError::upstream)? {
-            self.link.desk().changed();
-            return Err(ToolError::new(format!(
-                "the server no longer offers `{}` as it was accepted; somebody has to look at \
-                 what it offers now and accept it",
-                self.wire_name
-            )));
-        }
+        let mut peer = self.connected().await?;
         let key = context.idempotency_key();
         let under_way = self.link.desk().begin(context);
         let mut params =
@@ -90,7 +84,7 @@ impl MountedTool {
         for _ in 0..ROUNDS_MAX {
             let stopped = under_way.call.context.stop().cancelled();
             let response = tokio::select! {
-                response = sent(&peer, params.clone(), &under_way) => response?,
+                response = self.requested(&mut peer, params.clone(), &under_way) => response?,
                 () = stopped => return Err(ToolError::cancelled()),
             };
             match response {
@@ -108,6 +102,38 @@ impl MountedTool {
             }
         }
         Err(ToolError::upstream("the server asked for input again and again"))
+    }
+
+    /// Returns the connection, over which the server offers the tool as it was accepted.
+    async fn connected(&self) -> Result<Peer<RoleClient>, ToolError> {
+        let peer = self.link.peer().await.map_err(ToolError::upstream)?;
+        if self.link.offers(&self.wire_name, self.digest).await.map_err(ToolError::upstream)? {
+            return Ok(peer);
+        }
+        self.link.desk().changed();
+        Err(ToolError::new(format!(
+            "the server no longer offers `{}` as it was accepted; somebody has to look at what it \
+             offers now and accept it",
+            self.wire_name
+        )))
+    }
+
+    /// Makes the request. One that was not let in did nothing, so it is made once more if this
+    /// node can get another token by itself.
+    async fn requested(
+        &self,
+        peer: &mut Peer<RoleClient>,
+        params: CallToolRequestParams,
+        under_way: &UnderWay,
+    ) -> Result<ServerResult, ToolError> {
+        let error = match sent(peer, params.clone(), under_way).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let Some(wanted) = Wanted::of_request(&error) else { return Err(failed(error)) };
+        self.link.let_in(wanted).await.map_err(ToolError::upstream)?;
+        *peer = self.connected().await?;
+        sent(peer, params, under_way).await.map_err(failed)
     }
 
     /// Has what the server asks for answered by whoever called.
@@ -144,6 +170,11 @@ impl Tool for MountedTool {
         self.definition.clone()
     }
 
+    /// It acts with its owner's secrets, and its name says what they work with.
+    fn tenant(&self) -> Option<&Tenant> {
+        Some(self.sessions.tenant())
+    }
+
     fn call(
         &self,
         arguments: ToolArguments,
@@ -164,15 +195,14 @@ async fn sent(
     peer: &Peer<RoleClient>,
     params: CallToolRequestParams,
     under_way: &UnderWay,
-) -> Result<ServerResult, ToolError> {
+) -> Result<ServerResult, ServiceError> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
-    let handle = handle.map_err(failed)?;
+    let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
     under_way.progresses_as(&handle.progress_token);
     let mut unanswered = Unanswered { peer: peer.clone(), request: Some(handle.id.clone()) };
     let answer = handle.await_response().await;
     unanswered.request = None;
-    answer.map_err(failed)
+    answer
 }
 
 /// A request whose answer is awaited; the server is told if that ends before it came.

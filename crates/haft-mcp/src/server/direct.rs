@@ -16,6 +16,7 @@ use super::handler::TTL_MS;
 use super::http::{HttpDoor, McpService};
 use super::listing::{Listing, Shown};
 use super::{caller, outcomes};
+use crate::principal::Principal;
 
 /// Tools for MCP clients without a store: a call is checked, permitted and run as in a session,
 /// and nothing is recorded. What would have to wait for someone is refused, and nothing is asked of
@@ -68,9 +69,9 @@ impl ServerHandler for DirectServer {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.shown().tools.clone();
+        let tools = self.shown().tools_of(&caller::principal(&context, None)?.tenant);
         let result = ListToolsResult { tools, ..ListToolsResult::default() };
         Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -80,9 +81,10 @@ impl ServerHandler for DirectServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let actor = caller::principal(&context, None)?.actor.clone();
+        let Principal { actor, tenant } = caller::principal(&context, None)?.clone();
         let shown = self.shown();
-        let tool = shown.called(&request.name).ok_or_else(|| outcomes::no_tool(&request.name))?;
+        let tool =
+            shown.called(&request.name, &tenant).ok_or_else(|| outcomes::no_tool(&request.name))?;
         let arguments = request.arguments.unwrap_or_default();
         let ended = tokio::select! {
             // On the heap: rmcp moves the future of a request several times.

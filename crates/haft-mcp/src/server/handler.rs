@@ -78,9 +78,9 @@ impl ServerHandler for Connection {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.server.shown().tools.clone();
+        let tools = self.server.shown().tools_of(&self.caller(&context)?.principal.tenant);
         let result = ListToolsResult { tools, ..ListToolsResult::default() };
         Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -96,7 +96,9 @@ impl ServerHandler for Connection {
             return Box::pin(self.await_call(&caller, &arguments)).await;
         }
         let shown = self.server.shown();
-        let tool = shown.called(&request.name).ok_or_else(|| outcomes::no_tool(&request.name))?;
+        let tool = shown
+            .called(&request.name, &caller.principal.tenant)
+            .ok_or_else(|| outcomes::no_tool(&request.name))?;
         let task_use = self.server.0.settings.tasks.get(tool).copied();
         let needs_tasks = matches!(task_use, Some(TaskUse::Required | TaskUse::RequiredAfterInput));
         if needs_tasks && !caller.knows_tasks {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -141,11 +141,17 @@ where
             }
         }
         let inner = self.inner.clone();
+        let ends_session = request.method() == Method::DELETE;
         Box::pin(async move {
-            Ok(match inner {
+            let mut response = match inner {
                 Inner::Stored(inner) => inner.handle(request).await,
                 Inner::Direct(inner) => inner.handle(request).await,
-            })
+            };
+            // It is over, and not only taken note of; clients complain about anything else.
+            if ends_session && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            Ok(response)
         })
     }
 }

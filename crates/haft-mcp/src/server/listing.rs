@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haft_core::ToolName;
 use haft_core::tool::Executor;
 use haft_runtime::registry::Registered;
+use haft_store::Tenant;
 use haft_wire::{Dialect, Extension};
 use rmcp::model::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
@@ -26,24 +27,50 @@ pub(super) struct Shown {
     pub(super) tools: Vec<Tool>,
     pub(super) prompts: Vec<Prompt>,
     /// Tools by the names under which clients call them.
-    by_name: HashMap<String, (usize, ToolName)>,
+    by_name: HashMap<String, Listed>,
+}
+
+/// A tool among those that are shown.
+#[derive(Debug)]
+struct Listed {
+    at: usize,
+    tool: ToolName,
+    /// Whose it is, if it is not everybody's.
+    owner: Option<Tenant>,
+}
+
+impl Listed {
+    fn is_shown_to(&self, tenant: &Tenant) -> bool {
+        self.owner.as_ref().is_none_or(|owner| owner == tenant)
+    }
 }
 
 impl Shown {
     /// Shows a tool, unless MCP has no words for it.
     pub(super) fn add(&mut self, registered: &Registered) {
         let Some(tool) = tool(registered) else { return };
-        self.by_name.insert(tool.name.to_string(), (self.tools.len(), registered.name().clone()));
+        let owner = registered.tenant().cloned();
+        let listed = Listed { at: self.tools.len(), tool: registered.name().clone(), owner };
+        self.by_name.insert(tool.name.to_string(), listed);
         self.tools.push(tool);
     }
 
     pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.by_name.get(name).and_then(|(at, _)| self.tools.get(*at))
+        self.by_name.get(name).and_then(|listed| self.tools.get(listed.at))
     }
 
-    /// Returns the tool that a client calls by a name.
-    pub(super) fn called(&self, name: &str) -> Option<&ToolName> {
-        self.by_name.get(name).map(|(_, tool)| tool)
+    /// Returns the tools that a tenant's clients are shown.
+    pub(super) fn tools_of(&self, tenant: &Tenant) -> Vec<Tool> {
+        let is_theirs = |tool: &&Tool| {
+            self.by_name.get(tool.name.as_ref()).is_none_or(|listed| listed.is_shown_to(tenant))
+        };
+        self.tools.iter().filter(is_theirs).cloned().collect()
+    }
+
+    /// Returns the tool that a tenant's client calls by a name.
+    pub(super) fn called(&self, name: &str, tenant: &Tenant) -> Option<&ToolName> {
+        let listed = self.by_name.get(name).filter(|listed| listed.is_shown_to(tenant));
+        listed.map(|listed| &listed.tool)
     }
 }
 

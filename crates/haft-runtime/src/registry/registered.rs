@@ -8,6 +8,7 @@ use haft_core::ToolName;
 use haft_core::json::{JsonError, JsonLimits, parse_object};
 use haft_core::permission::Exposure;
 use haft_core::tool::{Definition, Executor, Redaction, Schema, Status, ToolSpec};
+use haft_store::Tenant;
 use serde_json::{Map, Value};
 
 use super::error::{Refusal, RegisterError};
@@ -90,6 +91,16 @@ impl Registered {
     /// Returns what checks its results, when it declares how they look.
     pub fn output(&self) -> Option<&Validator> {
         self.output.as_ref()
+    }
+
+    /// Returns whose tool it is; `None` if it is everybody's.
+    pub fn tenant(&self) -> Option<&Tenant> {
+        self.code.as_ref().and_then(|code| code.tenant())
+    }
+
+    /// Returns whether a tenant may know of the tool.
+    pub fn is_shown_to(&self, tenant: &Tenant) -> bool {
+        self.tenant().is_none_or(|owner| owner == tenant)
     }
 
     /// Returns the code, when calls are run here.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use haft_core::session::{Config, Goal, Preview, Returned, Verification};
 use haft_core::tool::Definition;
 use haft_core::{ContentBlock, Output, SessionId, ToolName};
+use haft_store::Tenant;
 use serde_json::{Map, Value};
 
 pub use context::ToolContext;
@@ -122,6 +123,11 @@ pub trait Tool: Send + Sync + 'static {
         context: ToolContext,
     ) -> ToolFuture<'_, Result<Returned, ToolError>>;
 
+    /// Returns whose tool it is; no other tenant is shown it. Everybody's, if it says nothing.
+    fn tenant(&self) -> Option<&Tenant> {
+        None
+    }
+
     /// Returns the tool and the arguments that a call of this one is only another way to write.
     /// It is then checked, permitted, recorded and run as that call, so that no second name leads
     /// around a permission.
@@ -184,6 +190,10 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
         context: ToolContext,
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
         T::call(self, arguments, context)
+    }
+
+    fn tenant(&self) -> Option<&Tenant> {
+        T::tenant(self)
     }
 
     fn stands_for(&self, arguments: &ToolArguments) -> Option<(ToolName, ToolArguments)> {

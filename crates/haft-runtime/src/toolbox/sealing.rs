@@ -35,6 +35,15 @@ impl SealingKey {
     pub fn open_secret(&self, name: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
         decrypt_bytes(self, &secret_of(name), sealed)
     }
+
+    /// Encrypts a secret that is kept under a name, and opens under no other one.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no random bytes.
+    pub fn seal_secret(&self, name: &str, secret: &[u8]) -> Result<Vec<u8>, SealError> {
+        encrypt_bytes(self, &secret_of(name), secret)
+    }
 }
 
 impl fmt::Debug for SealingKey {
@@ -110,7 +119,7 @@ impl Sealer {
     /// Encrypts a secret that is kept under a name, and opens under no other one.
     pub(crate) fn seal_secret(&self, name: &str, secret: &[u8]) -> Result<Vec<u8>, SealError> {
         let (_, key) = self.safe.as_ref().ok_or(SealError::NoKey)?;
-        encrypt_bytes(key, &secret_of(name), secret)
+        key.seal_secret(name, secret)
     }
 
     /// Decrypts it.

@@ -7,7 +7,7 @@ import { HaftError } from "../haft.js";
 /** @typedef {import("../app.js").App} App */
 
 /** @type {Record<string, string>} */
-const TONES = { up: "good", idle: "", down: "bad" };
+const TONES = { up: "good", idle: "", unauthorized: "warn", down: "bad" };
 
 /** The mounted servers, or nothing where none can be mounted. @param {App} app */
 export async function mountsPanel(app) {
@@ -28,13 +28,16 @@ export async function mountsPanel(app) {
 /** @param {App} app @param {any} server @param {() => Promise<void>} changed */
 function row(app, server, changed) {
   const trouble = h("p", { class: "problem", role: "alert", hidden: true });
+  const complain = (/** @type {unknown} */ error) => {
+    trouble.hidden = false;
+    fill(trouble, icon("alert"), /** @type {Error} */ (error).message);
+  };
   const act = async (/** @type {() => Promise<unknown>} */ what) => {
     try {
       await what();
       await changed();
     } catch (error) {
-      trouble.hidden = false;
-      fill(trouble, icon("alert"), /** @type {Error} */ (error).message);
+      complain(error);
     }
   };
   const path = `/mcp/servers/${encodeURIComponent(server.name)}`;
@@ -48,8 +51,25 @@ function row(app, server, changed) {
       (server.findings ?? []).map((/** @type {any} */ finding) => h("p", { class: "lint" }, h("span", { class: "badge warn" }, finding.code), h("span", {}, `${finding.tool ?? ""} ${finding.message}`))),
       h("div", { class: "badges" }, Object.values(server.tools).map((tool) => h("span", { class: "badge mono" }, String(tool)))),
       trouble,
-      h("div", { class: "actions" }, h("button", { type: "button", class: "button small", onclick: () => void act(() => app.haft.post(`${path}/refresh`, {})) }, "Ask it anew"),
+      h("div", { class: "actions" }, server.health.state === "unauthorized" ? authorize(app, path, complain) : null,
+        h("button", { type: "button", class: "button small", onclick: () => void act(() => app.haft.post(`${path}/refresh`, {})) }, "Ask it anew"),
         server.origin === "added" ? h("button", { type: "button", class: "button small danger", onclick: () => void act(() => app.haft.delete(path)) }, "Unmount") : null))));
+}
+
+/** Leads the person to where they say yes. @param {App} app @param {string} path @param {(error: unknown) => void} complain */
+function authorize(app, path, complain) {
+  const begin = async () => {
+    try {
+      const { open } = await app.haft.post(`${path}/authorize`, { origin: location.origin });
+      // What a server calls an address may be a script.
+      if (!/^https?:/.test(open)) throw new Error(`It is authorized at ${open}, which is no address.`);
+      fill(place, h("a", { class: "button small primary", href: open, target: "_blank", rel: "noopener noreferrer" }, "Say yes there"));
+    } catch (error) {
+      complain(error);
+    }
+  };
+  const place = h("span", {}, h("button", { type: "button", class: "button small primary", onclick: () => void begin() }, "Authorize"));
+  return place;
 }
 
 /** What a server offers that is not what was accepted. @param {any} change @param {() => void} accept */

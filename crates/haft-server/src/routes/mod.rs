@@ -33,6 +33,7 @@ pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
         .merge(described.into_router())
         .merge(fronts::router())
         .route("/openapi.json", get(move || async move { Json(document) }))
+        .route(mcp::AUTHORIZED_AT, get(mcp::authorized))
         .route("/healthz", get(probe::healthy))
         .route("/readyz", get(probe::ready))
         .route("/metrics", get(metrics::show))

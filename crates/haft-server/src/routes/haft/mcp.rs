@@ -4,7 +4,9 @@
 use axum::Json;
 use axum::extract::State;
 use haft_core::{Digest, ToolName};
-use haft_mcp::{Change, Declared, Health, MountError, Mounted, Mounts, Origin, Peer, Setting};
+use haft_mcp::{
+    Change, Declared, Grant, Health, MountError, Mounted, Mounts, OAuth, Origin, Peer, Setting,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -15,6 +17,7 @@ use crate::caller::Caller;
 use crate::error::{Error, Kind};
 use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
+use crate::routes::mcp::AUTHORIZED_AT;
 
 /// Finds the mounts that a caller may look at: another tenant's are not there.
 fn mounts<'a>(app: &'a App, caller: &Caller) -> Result<&'a Mounts, Error> {
@@ -34,6 +37,8 @@ impl From<MountError> for Error {
             MountError::Taken { .. } | MountError::OtherOffer { .. } => Kind::Conflict,
             MountError::Unreachable { .. }
             | MountError::Configured { .. }
+            | MountError::Unauthorized { .. }
+            | MountError::NotBegun
             | MountError::Declared(_) => Kind::Invalid,
         };
         Self::new(kind, error.to_string())
@@ -77,11 +82,14 @@ fn shown(mounted: &Mounted) -> Value {
             let command: Vec<&String> = std::iter::once(program).chain(args).collect();
             json!({ "command": command, "env": given(env) })
         }
-        Peer::Http { url, headers } => json!({ "url": url, "headers": given(headers) }),
+        Peer::Http { url, headers, oauth } => {
+            json!({ "url": url, "headers": given(headers), "oauth": client(oauth) })
+        }
     };
     let health = match health {
         Health::Up => json!({ "state": "up" }),
         Health::Idle => json!({ "state": "idle" }),
+        Health::Unauthorized { message } => json!({ "state": "unauthorized", "message": message }),
         Health::Down { message, failures } => {
             json!({ "state": "down", "message": message, "failures": failures })
         }
@@ -98,6 +106,18 @@ fn shown(mounted: &Mounted) -> Value {
             "severity": format!("{:?}", finding.severity), "field": finding.field,
             "message": format!("{}; {}", finding.message, finding.fix),
         })).collect::<Vec<_>>(),
+    })
+}
+
+/// Who this node is at a server that wants to know.
+fn client(oauth: &OAuth) -> Value {
+    json!({
+        "grant": match oauth.grant {
+            Grant::AuthorizationCode => "authorization_code",
+            Grant::ClientCredentials => "client_credentials",
+        },
+        "client_id": oauth.client_id.as_ref().or(oauth.client_metadata_url.as_ref()),
+        "scopes": oauth.scopes,
     })
 }
 
@@ -187,4 +207,38 @@ pub(super) async fn accept(
     let (mounts, name) = (mounts(&app, &caller)?, name(&server)?);
     mounts.accept(&name, &accepted.tool, digest, &caller.actor).await?;
     Ok(Json(shown(&mounts.find(&name)?)))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Authorization {
+    /// The address under which the person's browser reaches this server, as `https://host:port`.
+    origin: String,
+}
+
+/// Begins to authorize this server at a mounted one: a person opens the address that is returned,
+/// says yes there, and comes back here.
+pub(super) async fn authorize(
+    State(app): State<App>,
+    caller: Caller,
+    Path(server): Path<String>,
+    params: Params,
+    Body(authorization): Body<Authorization>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Admin)?;
+    params.finish()?;
+    let back_to = format!("{}{AUTHORIZED_AT}", origin(&authorization.origin)?);
+    let (mounts, name) = (mounts(&app, &caller)?, name(&server)?);
+    let open = mounts.authorize(&name, &back_to, &caller.actor).await?;
+    Ok(Json(json!({ "open": open })))
+}
+
+fn origin(text: &str) -> Result<&str, Error> {
+    let uri = text.parse::<axum::http::Uri>().ok();
+    let is_origin = uri.is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.path_and_query().is_none_or(|path| path.as_str() == "/")
+    });
+    let expected = "origin: expected the address of this server, as `https://host:port`";
+    is_origin.then(|| text.trim_end_matches('/')).ok_or_else(|| Error::invalid(expected))
 }

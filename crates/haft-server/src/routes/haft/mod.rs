@@ -64,6 +64,7 @@ pub(crate) fn paths() -> Paths {
         .route("/mcp/servers", get(mcp::list).page().post(mcp::add))
         .route("/mcp/servers/{server}", get(mcp::show).delete(mcp::remove))
         .route("/mcp/servers/{server}/accept", post(mcp::accept))
+        .route("/mcp/servers/{server}/authorize", post(mcp::authorize))
         .route("/mcp/servers/{server}/refresh", post(mcp::refresh))
         .route("/tools", get(tools::list).page())
         .route("/tools/{tool}/call", post(tools::call))

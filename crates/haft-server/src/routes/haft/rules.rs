@@ -27,8 +27,9 @@ pub(super) async fn list(
     let id = params.text("agent");
     params.finish()?;
     let (agent, config) = of_agent(&app, &caller, id.as_deref()).await?;
-    let data: Vec<Value> =
-        app.haft().rules(&config).iter().map(|rule| shown(&config, rule)).collect();
+    let rules = app.haft().rules(&config);
+    let theirs = rules.iter().filter(|rule| rule.tool.is_shown_to(&caller.tenant));
+    let data: Vec<Value> = theirs.map(|rule| shown(&config, rule)).collect();
     let policies = app.haft().policies();
     Ok(Json(json!({
         "agent": agent, "level": config.level, "policies": policies, "data": data,
@@ -63,7 +64,8 @@ pub(super) async fn check(
     let (agent, config) = of_agent(&app, &caller, agent.as_deref()).await?;
     let file = file.unwrap_or_default();
     let ruled = app.haft().weigh(&config, &caller.actor, (&tool, &arguments), &file).await;
-    let ruled = ruled.map_err(|_| Error::not_found("tool", &tool))?;
+    let ruled = ruled.ok().filter(|ruled| ruled.tool.is_shown_to(&caller.tenant));
+    let ruled = ruled.ok_or_else(|| Error::not_found("tool", &tool))?;
     let mut answer = shown(&config, &ruled);
     answer["agent"] = agent;
     answer["preconditions"] = json!(ruled.tool.spec().preconditions);

@@ -31,7 +31,8 @@ pub(super) async fn list(
     let registry = app.haft().registry();
     let findings = registry.lint();
     let tools = registry.tools();
-    let data: Vec<Value> = tools.iter().map(|tool| shown(tool.spec(), &findings)).collect();
+    let theirs = tools.iter().filter(|tool| tool.is_shown_to(&caller.tenant));
+    let data: Vec<Value> = theirs.map(|tool| shown(tool.spec(), &findings)).collect();
     Ok(Json(json!({ "data": data })))
 }
 
@@ -126,7 +127,8 @@ async fn trial_session(
     name: &str,
     known: Option<String>,
 ) -> Result<SessionId, Error> {
-    let tool = app.haft().registry().get(name).ok_or_else(|| Error::not_found("tool", name))?;
+    let tool = app.haft().registry().get(name).filter(|tool| tool.is_shown_to(&caller.tenant));
+    let tool = tool.ok_or_else(|| Error::not_found("tool", name))?;
     if let Some(known) = known {
         let found = Found::session(app, caller, &known).await?;
         let is_trial = found.open().is_some_and(|open| {

@@ -1,0 +1,153 @@
+//! The tokens that were given for a mounted server: sealed in the store, so that neither a restart
+//! nor another node asks a person again.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use haft_core::{Actor, ToolName};
+use haft_runtime::{Clock, SealingKey};
+use haft_store::{Expected, Place, Put, PutError, Store, Tenant, Which};
+use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::mount::desk::Desk;
+
+/// Where they are kept.
+const SPACE: &str = "mcp-tokens";
+
+/// What tokens are kept in.
+#[derive(Clone)]
+pub(crate) struct Safe {
+    pub(crate) store: Store,
+    pub(crate) tenant: Tenant,
+    /// Without one they are kept in this process only.
+    pub(crate) key: Option<SealingKey>,
+}
+
+/// The tokens for one server; a clone shares them.
+#[derive(Clone)]
+pub(crate) struct Tokens(Arc<Shared>);
+
+struct Shared {
+    safe: Safe,
+    server: ToolName,
+    /// What they are sealed under. The address is in it: whatever else is mounted under the name
+    /// one day gets no token of this one.
+    bound_to: String,
+    desk: Arc<Desk>,
+    known: Mutex<Option<Granted>>,
+}
+
+/// What was given, and to which client.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Granted {
+    pub(super) credentials: StoredCredentials,
+    pub(super) client_secret: Option<String>,
+}
+
+impl Tokens {
+    pub(crate) fn new(safe: Safe, server: ToolName, url: &str, desk: Arc<Desk>) -> Self {
+        let bound_to = format!("mcp/{server}/{url}");
+        Self(Arc::new(Shared { safe, server, bound_to, desk, known: Mutex::default() }))
+    }
+
+    pub(super) async fn known(&self) -> Option<Granted> {
+        self.0.known.lock().await.clone()
+    }
+
+    /// Reads them anew, and returns whether there are any: another node may have got others.
+    pub(super) async fn look(&self) -> Result<bool, String> {
+        if let Some(found) = self.kept().await.map_err(|error| error.to_string())? {
+            self.keep_quiet(&found);
+            *self.0.known.lock().await = Some(found);
+        }
+        Ok(self.0.known.lock().await.is_some())
+    }
+
+    /// Remembers the secret of the client that the next tokens are given to.
+    pub(super) fn of_client(&self, secret: Option<String>) -> OfClient {
+        OfClient { tokens: self.clone(), secret }
+    }
+
+    async fn kept(&self) -> Result<Option<Granted>, AuthError> {
+        let Some(key) = &self.0.safe.key else { return Ok(None) };
+        let found = self.0.safe.store.version(&self.place()?, Which::Latest).await;
+        let Some(body) = found.map_err(trouble)?.and_then(|found| found.body) else {
+            return Ok(None);
+        };
+        // What does not open was given for another address, or sealed under another key.
+        let opened = key.open_secret(&self.0.bound_to, &body).ok();
+        Ok(opened.and_then(|opened| serde_json::from_slice(&opened).ok()))
+    }
+
+    async fn keep(&self, granted: Option<Granted>) -> Result<(), AuthError> {
+        if let Some(granted) = &granted {
+            self.keep_quiet(granted);
+        }
+        if let Some(key) = &self.0.safe.key {
+            let body = granted.as_ref().map(|granted| {
+                let text = serde_json::to_vec(granted).map_err(trouble)?;
+                key.seal_secret(&self.0.bound_to, &text).map_err(trouble)
+            });
+            self.put(body.transpose()?).await?;
+        }
+        *self.0.known.lock().await = granted;
+        Ok(())
+    }
+
+    async fn put(&self, body: Option<Vec<u8>>) -> Result<(), AuthError> {
+        let (store, place) = (&self.0.safe.store, self.place()?);
+        loop {
+            let latest = store.version(&place, Which::Latest).await.map_err(trouble)?;
+            let expected =
+                latest.map_or(Expected::Absent, |latest| Expected::Version(latest.info.number));
+            let put = Put { place: place.clone(), expected, body: body.clone() };
+            match store.put_versions(vec![put], &Actor::system(), Clock::System.now()).await {
+                Ok(_) => return Ok(()),
+                Err(PutError::Moved { .. }) => {}
+                Err(PutError::Store(error)) => return Err(trouble(error)),
+            }
+        }
+    }
+
+    /// No server that says its token again gets it into a log.
+    fn keep_quiet(&self, granted: &Granted) {
+        let given = serde_json::to_value(&granted.credentials.token_response).unwrap_or_default();
+        let tokens = ["access_token", "refresh_token"].map(|name| given[name].clone());
+        let tokens = tokens.iter().filter_map(Value::as_str).map(str::to_owned);
+        let secrets: Vec<String> = tokens.chain(granted.client_secret.clone()).collect();
+        self.0.desk.keep_quiet_about_tokens(secrets);
+    }
+
+    fn place(&self) -> Result<Place, AuthError> {
+        Place::new(self.0.safe.tenant.clone(), SPACE, self.0.server.as_str()).map_err(trouble)
+    }
+}
+
+/// Tokens as `rmcp` keeps them, of one client.
+pub(super) struct OfClient {
+    tokens: Tokens,
+    secret: Option<String>,
+}
+
+#[async_trait]
+impl CredentialStore for OfClient {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        Ok(self.tokens.known().await.map(|granted| granted.credentials))
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        let client_secret = self.secret.clone();
+        self.tokens.keep(Some(Granted { credentials, client_secret })).await
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.tokens.keep(None).await
+    }
+}
+
+fn trouble(error: impl std::fmt::Display) -> AuthError {
+    AuthError::CredentialStoreError(error.to_string())
+}
