@@ -40,9 +40,13 @@ fn out_of_order(file: &SourceFile, shared: &[(String, usize)]) -> Option<Finding
     Some(Finding::new(&file.path, pair[1].1, what, "sort `[workspace.dependencies]`"))
 }
 
+/// What Haft is measured beside is a workspace of its own, with dependencies of its own.
+const PEERS: &str = "bench/";
+
 /// Whether the file is the root's manifest or a member's.
 pub(super) fn is_manifest(file: &SourceFile) -> bool {
-    file.path == ROOT || file.path.ends_with("/Cargo.toml")
+    let is_peer = file.path.starts_with(PEERS);
+    file.path == ROOT || (file.path.ends_with("/Cargo.toml") && !is_peer)
 }
 
 /// The parts of a `Cargo.toml` that the checks look at.

@@ -101,7 +101,7 @@ fn say_all(servers: &[Value], paint: Paint) {
 
 fn say_one(server: &Value, paint: Paint) {
     let (state, tone) = state(server);
-    let state = tone.map_or(state.clone(), |tone| paint.paint(tone, &state));
+    let state = tone.map_or_else(|| state.clone(), |tone| paint.paint(tone, &state));
     let name = paint.paint(Tone::Bold, &text(&server["name"]));
     say(&format!("{name}  {state}  {}", paint.paint(Tone::Dim, &place(server))));
     if let Some(message) = server["health"]["message"].as_str() {
