@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     /// Only this one, with its tools and what of it waits to be accepted.
-    #[arg(value_name = "SERVER")]
+    #[arg(id = "mounted", value_name = "SERVER")]
     server: Option<String>,
     #[command(flatten)]
     reach: Reach,
@@ -27,7 +27,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct AcceptArgs {
     /// The server.
-    #[arg(value_name = "SERVER")]
+    #[arg(id = "mounted", value_name = "SERVER")]
     server: String,
     /// Only this tool of it, by the server's own name for it.
     #[arg(value_name = "TOOL")]
@@ -42,7 +42,7 @@ pub(crate) struct AcceptArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct AuthorizeArgs {
     /// The server.
-    #[arg(value_name = "SERVER")]
+    #[arg(id = "mounted", value_name = "SERVER")]
     server: String,
     /// Prints the address to open, and does not wait until somebody has.
     #[arg(long)]

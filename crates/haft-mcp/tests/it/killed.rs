@@ -56,15 +56,15 @@ fn a_question_survives_its_server_and_is_answered_in_parts() {
 }
 
 #[test]
-fn a_task_that_is_cancelled_while_its_server_is_dead_ends_without_running_again() {
+fn a_task_that_is_cancelled_after_its_server_died_ends_at_once() {
     let (server, id, _directory) = killed_after("slow_compute", json!({"seconds": 600}));
     let client = Client::with_tasks(&server.url);
     client.task_in(&id, &["working"]);
     client.request("tasks/cancel", json!({"taskId": id}));
     let done = client.task_in(&id, &["cancelled", "completed", "failed"]);
+    // Whoever is first decides how it ended: the client, or the node that found it interrupted.
     let text = done["result"]["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(text.starts_with("interrupted"), "{done}");
-    assert_eq!(done["result"]["isError"], true);
+    assert!(done["status"] == "cancelled" || text.starts_with("interrupted"), "{done}");
 }
 
 #[test]

@@ -323,7 +323,7 @@ mod tests {
         assert!(refused(&field).contains("expected a JSON pointer"), "{}", refused(&field));
         let tool = rule("tools = [\"Refund\"]");
         assert!(
-            refused(&tool).starts_with("line 5, column 10: expected a tool's name"),
+            refused(&tool).starts_with("line 5, column 9: expected a tool's name"),
             "{}",
             refused(&tool)
         );
