@@ -60,7 +60,8 @@ async fn mounted(directory: &Path, url: &str) -> Result<McpService> {
     let secrets = Secrets::new(|_| Box::pin(async { Err("there are no secrets".to_owned()) }));
     let (registry, store) = (haft.registry().clone(), haft.store().clone());
     let mounts = Mounts::new(registry, store, questions.clone(), secrets, tenant);
-    let peer = Peer::Http { url: url.to_owned(), headers: Default::default(), oauth: Default::default() };
+    let peer =
+        Peer::Http { url: url.to_owned(), headers: Default::default(), oauth: Default::default() };
     mounts.mount(MountConfig::new("peer".parse()?, peer), &actor).await?;
     let (driver, level) = (Driver::Caller, Level::Autonomous);
     let config = Config { driver, level, ..Config::default() };
