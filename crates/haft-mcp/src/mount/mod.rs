@@ -139,6 +139,8 @@ struct Mount {
     origin: Origin,
     link: Arc<Link>,
     report: Mutex<MountReport>,
+    /// Held while it is asked what it offers: the later answer is the one that stays.
+    stocktaking: tokio::sync::Mutex<()>,
 }
 
 impl Mounts {
@@ -282,7 +284,8 @@ impl Mounts {
         let (peer, secrets) = (config.peer.clone(), self.0.secrets.clone());
         let link = Link::new(peer, config.connect_timeout, desk, secrets, authorizer);
         let report = Mutex::default();
-        Ok(Arc::new(Mount { config, origin, link: Arc::new(link), report }))
+        let (link, stocktaking) = (Arc::new(link), tokio::sync::Mutex::default());
+        Ok(Arc::new(Mount { config, origin, link, report, stocktaking }))
     }
 
     /// Takes a server's tools away and ends the connection.
@@ -362,6 +365,7 @@ impl Mounts {
 
     /// Asks a server anew what it offers, and registers what is pinned of it.
     async fn take_stock(&self, mount: &Mount, by: &Actor) -> Result<MountReport, MountError> {
+        let _turn = mount.stocktaking.lock().await;
         let name = &mount.config.name;
         let unreachable = |message: String| MountError::Unreachable { name: name.clone(), message };
         let offered = mount.link.tools().await.map_err(unreachable)?;
