@@ -35,6 +35,8 @@ pub(super) enum Look {
     Here,
     /// It may have been made by another process, or by an earlier life of this one.
     Anywhere,
+    /// As anywhere, and what is asked is not yet asked again here: to be answered, not to be shown.
+    Recorded,
 }
 
 impl McpServer {
@@ -140,9 +142,9 @@ impl McpServer {
     ) -> Result<Standing, ErrorData> {
         let questions = &self.0.questions;
         let open = match (questions.open_here(handle.call).await, look) {
-            (Some(open), _) => open,
+            (Some(open), Look::Here | Look::Anywhere) => open,
             (None, Look::Here) => return Ok(Standing::Running),
-            (None, Look::Anywhere) => {
+            (None, Look::Anywhere) | (_, Look::Recorded) => {
                 let (haft, tenant) = (&self.0.haft, &principal.tenant);
                 let found = questions.open_anywhere(haft, tenant, handle.call).await;
                 found.map_err(|error| trouble(&error))?

@@ -63,7 +63,7 @@ impl McpServer {
         responses: InputResponses,
     ) -> Result<(), ErrorData> {
         let handle = self.known(principal, id).await?;
-        let Standing::Asking(asks) = self.standing(handle, principal, Look::Anywhere).await? else {
+        let Standing::Asking(asks) = self.standing(handle, principal, Look::Recorded).await? else {
             return Ok(());
         };
         for (ask, answer) in asks.iter().filter_map(|ask| answer_of(ask, &responses)) {

@@ -69,13 +69,14 @@ impl Client {
 
     /// Polls a task until it is in one of the states.
     pub(crate) fn task_in(&self, id: &str, states: &[&str]) -> Value {
+        let mut task = Value::Null;
         for _ in 0..600 {
-            let task = self.request("tasks/get", json!({"taskId": id}));
+            task = self.request("tasks/get", json!({"taskId": id}));
             if task["status"].as_str().is_some_and(|status| states.contains(&status)) {
                 return task;
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("the task {id} was never in {states:?}")
+        panic!("the task {id} was never in {states:?}: {task}")
     }
 }
