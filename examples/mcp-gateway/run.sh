@@ -18,7 +18,7 @@ haft mcp add notes -- python3 "$here/notes.py" 2>/dev/null
 haft serve --listen 127.0.0.1:0 >said 2>log &
 until grep -q '^data' said; do sleep 0.1; done
 until haft tools show units_miles >/dev/null 2>&1 && haft tools show notes_add >/dev/null 2>&1; do sleep 0.2; done
-haft tools list --json | jq -r '.data[] | select(.ownership == "mcp") | "\(.name): \(.description)"'
+haft tools list --json | jq -r '.data[] | select(.ownership == "mcp") | "\(.name): \(.description)"' | sort
 
 # Whatever a mounted server says about its tools, their calls ask.
 call() {
