@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::page;
+use super::{page, unless_over};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -161,8 +161,7 @@ pub(super) async fn apply(
         SentEvent::Interrupt => {
             app.haft().interrupt(session, by.clone(), None).await?;
             for below in app.haft().below(session).await? {
-                // One that has ended, or rests, has nothing to stop.
-                drop(app.haft().interrupt(below, by.clone(), None).await);
+                unless_over(app.haft().interrupt(below, by.clone(), None).await)?;
             }
             let pages = feed::pages(app, session).await?;
             let told = pages.latest("user.interrupt");

@@ -16,6 +16,7 @@ pub(crate) mod vault_credentials;
 mod vaults;
 
 use axum::routing::{MethodRouter, any};
+use haft_runtime::InputError;
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -209,6 +210,14 @@ fn page(data: Vec<Value>, next: Option<String>) -> Value {
 /// Reads whether archived things are wanted too.
 fn with_archived(params: &mut Params) -> Result<bool, Error> {
     Ok(params.one::<bool>("include_archived")?.unwrap_or(false))
+}
+
+/// What is over already is as good as stopped now; what could not be stopped is not.
+fn unless_over<T>(stopped: Result<T, InputError>) -> Result<(), InputError> {
+    match stopped {
+        Ok(_) | Err(InputError::Refused(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// A path of the API that this server does not do.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::agents::{SkillParam, archived, merged, require_current};
-use super::{environments, events, page, resources, skills};
+use super::{environments, events, page, resources, skills, unless_over};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -243,8 +243,8 @@ pub(crate) async fn delete(
         app.haft().end(session.id, caller.actor.clone(), Some("deleted".to_owned())).await?;
     }
     for below in app.haft().below(session.id).await? {
-        // One that has ended already is as good.
-        drop(app.haft().end(below, caller.actor.clone(), Some("deleted".to_owned())).await);
+        let note = Some("deleted".to_owned());
+        unless_over(app.haft().end(below, caller.actor.clone(), note).await)?;
     }
     let place = SORT.place(&caller.tenant, &id)?;
     app.objects().delete(place, &session.beside, &caller.actor, app.now()).await?;
