@@ -209,6 +209,7 @@ pub struct NoRootsError {
     message: String,
 }
 
+#[haft_macros::boxed]
 impl Client {
     /// A client for one place; `more_roots` are trusted beside the system's authorities.
     ///
@@ -431,6 +432,7 @@ pub struct Answer {
     _driver: Driver,
 }
 
+#[haft_macros::boxed]
 impl Answer {
     /// Returns the next bytes, or nothing at the end.
     ///

@@ -4,6 +4,7 @@
 //! type with a schema, the definition, and a closure that calls the function. Everything else is
 //! `haft_runtime`'s, and everything that can be wrong is said at its place in the source.
 
+mod boxed;
 mod cost;
 mod docs;
 mod effect;
@@ -163,4 +164,12 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn tools(settings: TokenStream, item: TokenStream) -> TokenStream {
     methods::expand(settings.into(), &item.into()).into()
+}
+
+/// Compiles an async function, or every public one of an `impl` block, where it is written and not
+/// once more in each crate that awaits it. For Haft's own crates.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn boxed(_: TokenStream, item: TokenStream) -> TokenStream {
+    boxed::expand(item.into()).into()
 }

@@ -162,6 +162,7 @@ fn definition() -> Option<Definition> {
     Some(definition)
 }
 
+#[haft_macros::boxed]
 impl Questions {
     /// Starts without a node; [`Questions::attach`] gives it one.
     pub fn new() -> Self {

@@ -119,6 +119,7 @@ pub enum ArtifactsError {
     },
 }
 
+#[haft_macros::boxed]
 impl Artifacts {
     /// Keeps artifacts in a store.
     pub(crate) fn new(store: Option<Store>, clock: Clock) -> Self {

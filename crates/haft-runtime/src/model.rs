@@ -76,6 +76,7 @@ pub struct SessionLog {
     session: SessionId,
 }
 
+#[haft_macros::boxed]
 impl SessionLog {
     pub(crate) fn new(store: Option<Store>, session: SessionId) -> Self {
         Self { store, session }

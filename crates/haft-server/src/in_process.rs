@@ -40,6 +40,7 @@ pub struct InProcessAnswer {
     body: axum::body::BodyDataStream,
 }
 
+#[haft_macros::boxed]
 impl InProcess {
     /// Puts the paths over a node. `key` is known to this process alone and opens everything.
     ///
@@ -88,6 +89,7 @@ impl InProcess {
     }
 }
 
+#[haft_macros::boxed]
 impl InProcessAnswer {
     /// Returns the next bytes; nothing at the end, or when the node goes away.
     pub async fn next(&mut self) -> Option<Bytes> {

@@ -127,6 +127,7 @@ impl fmt::Debug for Keys {
     }
 }
 
+#[haft_macros::boxed]
 impl Keys {
     /// The keys of a store, and the admin key that the operator chose.
     pub fn new(store: Store, chosen: Option<&str>) -> Self {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use axum::Router;
 use haft_core::Millis;
@@ -99,6 +100,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
+#[haft_macros::boxed]
 impl Server {
     /// Binds a node to a listener; nothing is answered yet.
     ///
@@ -161,17 +163,22 @@ impl Server {
 
     /// Answers until `stop` is over, then lets what is being answered end.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        let shutdown = self.app.shutdown().clone();
+        drop(tokio::spawn(async move {
+            stop.await;
+            shutdown.cancel();
+        }));
+        self.answer().await
+    }
+
+    /// Compiled here, and not with whatever ends it.
+    fn answer(self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send>> {
         let router = self.router();
         if let Some(grace) = self.client_grace {
             drop(tokio::spawn(presence::watch(self.app.clone(), grace)));
         }
         drop(tokio::spawn(webhooks::deliver(self.app.clone())));
-        let shutdown = self.app.shutdown().clone();
-        let stopped = shutdown.clone();
-        drop(tokio::spawn(async move {
-            stop.await;
-            shutdown.cancel();
-        }));
-        connections::serve(self.listener, router, stopped).await
+        let stopped = self.app.shutdown().clone();
+        Box::pin(connections::serve(self.listener, router, stopped))
     }
 }

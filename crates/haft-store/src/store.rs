@@ -61,6 +61,7 @@ macro_rules! on_backend {
 
 mod notices;
 
+#[haft_macros::boxed]
 impl Store {
     /// Opens the embedded store in a directory, which is created if there is none.
     ///
@@ -542,6 +543,7 @@ pub struct Changes {
     hints: watch::Receiver<u64>,
 }
 
+#[haft_macros::boxed]
 impl Changes {
     /// Waits until it is worth looking.
     pub async fn changed(&mut self) {

@@ -60,6 +60,7 @@ enum Again {
     After(Option<Duration>),
 }
 
+#[haft_macros::boxed]
 impl Provider {
     /// Takes a provider as configured; nothing is sent yet.
     ///

@@ -10,6 +10,7 @@ use super::kept::Kept;
 use super::oauth::{Authorizer, Safe, Tokens};
 use super::{Mount, MountConfig, MountError, Mounted, Mounts, Peer};
 
+#[haft_macros::boxed]
 impl Mounts {
     /// Returns what gets tokens for a server; one that is given a token needs none.
     pub(super) fn authorizer(&self, config: &MountConfig, desk: &Arc<Desk>) -> Option<Authorizer> {

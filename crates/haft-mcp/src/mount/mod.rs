@@ -143,6 +143,7 @@ struct Mount {
     stocktaking: tokio::sync::Mutex<()>,
 }
 
+#[haft_macros::boxed]
 impl Mounts {
     /// Starts without servers. They, their pins and their secrets belong to the tenant, and only
     /// its sessions may call them.

@@ -62,6 +62,7 @@ pub enum ServeError {
     Broken(String),
 }
 
+#[haft_macros::boxed]
 impl McpServer {
     /// Serves a node. Its tools ask through `questions`, which was given to
     /// [`crate::install`] when the node was built.

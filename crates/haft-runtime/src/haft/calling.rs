@@ -59,6 +59,7 @@ pub struct Waiting {
     pub preview: Option<Preview>,
 }
 
+#[haft_macros::boxed]
 impl Haft {
     /// Makes a call in a session that a program drives, and waits until it is done or waits for
     /// someone.

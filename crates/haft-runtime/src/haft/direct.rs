@@ -31,6 +31,7 @@ pub struct Direct {
     decided: RwLock<(u64, HashMap<u64, Verdict>)>,
 }
 
+#[haft_macros::boxed]
 impl Direct {
     pub(super) fn new(toolbox: Toolbox, config: Config, actor: Actor, session: SessionId) -> Self {
         let (n_calls, decided) = (AtomicU64::default(), RwLock::default());

@@ -65,6 +65,7 @@ pub struct GivenGrant {
     pub settled: Vec<(SessionId, CallId)>,
 }
 
+#[haft_macros::boxed]
 impl Grants<'_> {
     /// Returns a standing permission for a tool as it is registered now, which nobody has been
     /// given. It can be held against calls.

@@ -13,6 +13,7 @@ const WAITS_MAX: u32 = 200;
 /// How many sessions are listed at once.
 const PAGE: u32 = 100;
 
+#[haft_macros::boxed]
 impl Haft {
     /// Has a session go on by itself after a while.
     ///

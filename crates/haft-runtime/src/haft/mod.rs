@@ -45,6 +45,7 @@ pub struct Haft {
     toolbox: Arc<Toolbox>,
 }
 
+#[haft_macros::boxed]
 impl Haft {
     /// Starts to put a node together.
     pub fn builder() -> HaftBuilder {

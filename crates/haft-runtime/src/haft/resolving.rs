@@ -121,6 +121,7 @@ impl GrantTerms {
     }
 }
 
+#[haft_macros::boxed]
 impl Haft {
     /// Ends a wait. It is acknowledged when it is durable, before anything follows from it, and
     /// exactly one of all who try is.

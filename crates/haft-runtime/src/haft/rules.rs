@@ -23,6 +23,7 @@ pub struct Ruled {
     pub derivation: Derivation,
 }
 
+#[haft_macros::boxed]
 impl Haft {
     /// Returns the tools that a session so configured may use, with what its rules say of each.
     pub fn rules(&self, config: &Config) -> Vec<Ruled> {

@@ -35,6 +35,7 @@ struct Done {
     outcome: Outcome,
 }
 
+#[haft_macros::boxed]
 impl Haft {
     /// Takes a call back by making the call that its tool declares for that. What becomes of it
     /// is answered as for any call: it may have to be approved, and may be in doubt.

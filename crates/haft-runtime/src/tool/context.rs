@@ -63,6 +63,7 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Clock,
 }
 
+#[haft_macros::boxed]
 impl ToolContext {
     pub(crate) fn new(run: Run, surroundings: Arc<Surroundings>, redactor: Redactor) -> Self {
         Self(Arc::new(Inner { run, surroundings, redactor }))

@@ -22,6 +22,7 @@ pub struct Weighed {
     pub unmet_precondition: Option<String>,
 }
 
+#[haft_macros::boxed]
 impl ToolContext {
     /// Finds a tool as a session knows it: its own, else the node's.
     pub fn tool(&self, open: &Open, name: &str) -> Option<Arc<Registered>> {

@@ -136,6 +136,7 @@ pub struct Running {
     task: JoinHandle<()>,
 }
 
+#[haft_macros::boxed]
 impl Running {
     /// Sends what is left.
     pub async fn finish(self) {

@@ -9,6 +9,7 @@ use crate::notice::{Attempted, ClaimedDelivery, DeliveryClaim, StoredDelivery, W
 use crate::page::Page;
 use crate::work::Moment;
 
+#[haft_macros::boxed]
 impl Store {
     /// Keeps someone who wants to hear of what happens from now on.
     ///
