@@ -21,9 +21,9 @@ mod server;
 
 pub use handle::{Handle, HandleError};
 pub use mount::{
-    AddedCommands, Change, Declared, DeclaredError, Grant, Health, MountConfig, MountError,
-    MountReport, Mounted, Mounts, OAuth, Origin, Peer, SecretFuture, Secrets, Setting,
-    SettingError, VaultEntry,
+    AddedCommands, Change, Credential, CredentialFuture, Declared, DeclaredError, Grant, Health,
+    MountConfig, MountError, MountReport, Mounted, Mounts, OAuth, Origin, Peer, SecretFuture,
+    Secrets, Setting, SettingError, VaultEntry,
 };
 pub use principal::Principal;
 pub use questions::{Attached, Kind, Question, Questions, install};

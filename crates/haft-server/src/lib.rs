@@ -36,6 +36,7 @@ mod routes;
 mod secrets;
 mod server;
 mod session;
+mod session_vaults;
 mod skills;
 pub mod telemetry;
 mod uploads;

@@ -76,11 +76,10 @@ pub(crate) fn checked_servers(
 }
 
 fn find<'a>(server: &McpServerParam, mounted: &'a [Mounted]) -> Result<&'a Mounted, Error> {
-    let plain = |url: &str| url.trim_end_matches('/').to_owned();
-    let meant = plain(&server.url);
-    let is_meant = |mount: &&Mounted| match (&mount.config.peer, meant.strip_prefix(BY_NAME)) {
+    let name = server.url.trim_end_matches('/').strip_prefix(BY_NAME);
+    let is_meant = |mount: &&Mounted| match (&mount.config.peer, name) {
         (_, Some(name)) => mount.config.name.as_str() == name,
-        (Peer::Http { url, .. }, None) => plain(url) == meant,
+        (Peer::Http { url, .. }, None) => is_same_address(url, &server.url),
         (Peer::Command { .. }, None) => false,
     };
     mounted.iter().find(is_meant).ok_or_else(|| {
@@ -90,6 +89,17 @@ fn find<'a>(server: &McpServerParam, mounted: &'a [Mounted]) -> Result<&'a Mount
             server.url
         ))
     })
+}
+
+/// Whether two addresses are those of one server.
+pub(crate) fn is_same_address(one: &str, other: &str) -> bool {
+    let parts = |url: &str| {
+        let url = url.trim_end_matches('/');
+        let host_at = url.find("://").map_or(0, |at| at + 3);
+        let path_at = url[host_at..].find('/').map_or(url.len(), |at| host_at + at);
+        (url[..path_at].to_ascii_lowercase(), url[path_at..].to_owned())
+    };
+    parts(one) == parts(other)
 }
 
 impl McpToolset {

@@ -7,11 +7,13 @@ use serde_json::Value;
 
 use crate::objects::Objects;
 use crate::routes::v1::vault_credentials;
+use crate::session_vaults::SessionVaults;
 
 /// Looks up the secrets that mounted servers are given by reference: `vault://VAULT/CREDENTIAL`,
-/// by the ids that `/v1/vaults` gives; and keeps the tokens
-/// that were given for them.
+/// by the ids that `/v1/vaults` gives; finds the credentials that sessions bring for them; and
+/// keeps the tokens that were given for them.
 pub fn vault_secrets(store: Store, tenant: Tenant, key: SealingKey) -> Secrets {
+    let vaults = SessionVaults::of(store.clone(), tenant.clone());
     let objects = Objects::new(store);
     let sealing = key.clone();
     let secrets = Secrets::new(move |entry| {
@@ -24,6 +26,10 @@ pub fn vault_secrets(store: Store, tenant: Tenant, key: SealingKey) -> Secrets {
             let opened = opened.map_err(|error| format!("{entry}: {error}"))?;
             String::from_utf8(opened).map_err(|_| missing())
         })
+    });
+    let secrets = secrets.with_credentials(move |(session, url)| {
+        let vaults = vaults.clone();
+        Box::pin(async move { vaults.credential(session, &url).await })
     });
     secrets.sealed_with(sealing)
 }

@@ -12,6 +12,7 @@ use crate::feed;
 use crate::objects::{Members, Object, Sort};
 use crate::plan::Cast;
 use crate::routes::v1::resources;
+use crate::session_vaults::vaults_of;
 
 /// A session that the caller may see.
 #[derive(Debug)]
@@ -130,7 +131,7 @@ impl Session {
             "status": self.status(),
             "title": beside("title"),
             "usage": {},
-            "vault_ids": [],
+            "vault_ids": vaults_of(&self.beside),
         }))
     }
 }

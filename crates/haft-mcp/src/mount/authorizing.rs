@@ -41,7 +41,7 @@ impl Mounts {
         let mount = self.get(name)?;
         let unauthorized =
             |message: String| MountError::Unauthorized { name: name.clone(), message };
-        let Some(authorizer) = mount.link.authorizer() else {
+        let Some(authorizer) = mount.links.own().authorizer() else {
             return Err(unauthorized("it is a command, or is given a token".to_owned()));
         };
         Box::pin(authorizer.begin(back_to, by)).await.map_err(unauthorized)
@@ -58,11 +58,11 @@ impl Mounts {
         let callback = callback.map_err(|_| MountError::NotBegun)?;
         let mounts: Vec<Arc<Mount>> = self.lock().values().cloned().collect();
         for mount in mounts {
-            let Some(authorizer) = mount.link.authorizer() else { continue };
+            let Some(authorizer) = mount.links.own().authorizer() else { continue };
             let Some(done) = Box::pin(authorizer.complete(&callback)).await else { continue };
             let name = mount.config.name.clone();
             let by = done.map_err(|message| MountError::Unauthorized { name, message })?;
-            mount.link.authorized().await;
+            mount.links.own().authorized().await;
             self.take_stock(&mount, &by).await?;
             return Ok(mount.shown());
         }

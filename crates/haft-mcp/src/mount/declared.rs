@@ -155,10 +155,15 @@ impl Declared {
     }
 }
 
+/// Whether a header holds nothing but secrets.
+pub(super) fn is_secret_header(name: &str) -> bool {
+    SECRET_HEADERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
+}
+
 fn checked_header(name: &str, value: &Setting) -> Result<(), DeclaredError> {
     let known = http::HeaderName::try_from(name);
     let known = known.map_err(|_| DeclaredError::Header { name: name.to_owned() })?;
-    if SECRET_HEADERS.contains(&known.as_str()) && value.secret().is_none() {
+    if is_secret_header(known.as_str()) && value.secret().is_none() {
         return Err(DeclaredError::OpenSecret { member: "headers", name: name.to_owned() });
     }
     Ok(())

@@ -76,6 +76,11 @@ impl Desk {
         self.changed.subscribe()
     }
 
+    /// Returns how often the server may have come to offer something else.
+    pub(super) fn n_changes(&self) -> u64 {
+        *self.changed.borrow()
+    }
+
     /// Says that the server may offer something else by now.
     pub(super) fn changed(&self) {
         self.changed.send_modify(|n| *n += 1);

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::desk::{Desk, Handler};
 use super::oauth::{Authorizer, OAuth, Wanted};
-use super::setting::{Secrets, Setting};
+use super::setting::{Secrets, Setting, VaultEntry};
 
 /// How long to wait before the second try.
 const BACKOFF: Duration = Duration::from_millis(500);
@@ -87,12 +87,26 @@ pub(super) struct Link {
     state: tokio::sync::Mutex<State>,
     health: Mutex<Health>,
     /// What the server offers over this connection, by its names; `None` until it was asked.
-    offered: Mutex<Option<BTreeMap<String, Digest>>>,
+    offered: Mutex<Option<Offered>>,
     /// The last that a program said on its stderr.
     last_lines: Arc<Mutex<VecDeque<String>>>,
     desk: Arc<Desk>,
-    /// Gets the tokens for a server on the network.
-    authorizer: Option<Authorizer>,
+    admission: Admission,
+}
+
+/// What lets this node in at a server.
+pub(super) enum Admission {
+    /// What the mount has: what it is given, and what gets the tokens for a server on the network.
+    Own(Option<Authorizer>),
+    /// A credential that a session brings, and nothing in its place.
+    Brought(VaultEntry),
+}
+
+/// What a server said that it offers.
+struct Offered {
+    /// How often it may have changed that before it was asked.
+    n_changes: u64,
+    by_name: BTreeMap<String, Digest>,
 }
 
 /// Why there is no connection.
@@ -146,7 +160,7 @@ impl Link {
         connect_timeout: Duration,
         desk: Arc<Desk>,
         secrets: Secrets,
-        authorizer: Option<Authorizer>,
+        admission: Admission,
     ) -> Self {
         Self {
             peer,
@@ -157,7 +171,7 @@ impl Link {
             offered: Mutex::default(),
             last_lines: Arc::default(),
             desk,
-            authorizer,
+            admission,
         }
     }
 
@@ -183,10 +197,11 @@ impl Link {
         if let Some(wait) = state.next_try.map(|at| at.saturating_duration_since(Instant::now()))
             && !wait.is_zero()
         {
-            return Err(format!(
-                "the server is down; it is tried again in {} ms",
-                wait.as_millis()
-            ));
+            let why = match self.health() {
+                Health::Down { message, .. } | Health::Unauthorized { message } => message,
+                Health::Up | Health::Idle => "the server is down".to_owned(),
+            };
+            return Err(format!("{why}; it is tried again in {} ms", wait.as_millis()));
         }
         // Much goes on in there, which is too deep a future to be part of every call's.
         match tokio::time::timeout(self.connect_timeout, Box::pin(self.connect())).await {
@@ -227,7 +242,7 @@ impl Link {
     }
 
     fn waits_for_a_person(&self) -> bool {
-        self.authorizer.as_ref().is_some_and(Authorizer::is_wanted)
+        self.authorizer().is_some_and(Authorizer::is_wanted)
     }
 
     async fn connect(&self) -> Result<RunningService<RoleClient, Handler>, String> {
@@ -248,9 +263,13 @@ impl Link {
     }
 
     async fn renew(&self, wanted: Wanted) -> Result<(), String> {
-        match &self.authorizer {
-            Some(authorizer) => authorizer.renew(wanted).await,
-            None => Err("the server takes no token that it was given".to_owned()),
+        match &self.admission {
+            Admission::Own(Some(authorizer)) => authorizer.renew(wanted).await,
+            Admission::Own(None) => Err("the server takes no token that it was given".to_owned()),
+            Admission::Brought(entry) => Err(format!(
+                "the server does not let {entry} in, which this session brings: whoever keeps the \
+                 vault has to put a secret there that it takes"
+            )),
         }
     }
 
@@ -284,7 +303,18 @@ impl Link {
 
     /// Gets the tokens for a server on the network.
     pub(super) fn authorizer(&self) -> Option<&Authorizer> {
-        self.authorizer.as_ref()
+        match &self.admission {
+            Admission::Own(authorizer) => authorizer.as_ref(),
+            Admission::Brought(_) => None,
+        }
+    }
+
+    /// Returns the credential that a session brings, if that is what lets this node in.
+    pub(super) fn brought(&self) -> Option<&VaultEntry> {
+        match &self.admission {
+            Admission::Own(_) => None,
+            Admission::Brought(entry) => Some(entry),
+        }
     }
 
     /// Says that this node was authorized, so that the next call connects at once.
@@ -333,7 +363,7 @@ impl Link {
 
     /// Returns what makes the requests to a server that this node was authorized at.
     async fn client(&self) -> Result<Option<AuthClient<reqwest::Client>>, Unconnected> {
-        match &self.authorizer {
+        match self.authorizer() {
             Some(authorizer) => authorizer.client().await.map_err(Unconnected::Failed),
             None => Ok(None),
         }
@@ -358,10 +388,14 @@ impl Link {
 
     /// Returns what the server offers now.
     pub(super) async fn tools(&self) -> Result<Vec<Value>, String> {
-        let mut tools = self.peer().await?.list_all_tools().await;
+        let peer = self.peer().await?;
+        let mut n_changes = self.desk.n_changes();
+        let mut tools = peer.list_all_tools().await;
         if let Some(wanted) = tools.as_ref().err().and_then(Wanted::of_request) {
             self.let_in(wanted).await?;
-            tools = self.peer().await?.list_all_tools().await;
+            let peer = self.peer().await?;
+            n_changes = self.desk.n_changes();
+            tools = peer.list_all_tools().await;
         }
         let redactor = self.desk.redactor();
         let tools = tools.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
@@ -375,17 +409,19 @@ impl Link {
             let name = body["name"].as_str().unwrap_or_default();
             (name.to_owned(), Digest::of_json(body))
         });
-        *lock(&self.offered) = Some(digests.collect());
+        *lock(&self.offered) = Some(Offered { n_changes, by_name: digests.collect() });
         Ok(bodies)
     }
 
     /// Returns whether the server still offers a tool as it was accepted.
     pub(super) async fn offers(&self, tool: &str, digest: Digest) -> Result<bool, String> {
-        if lock(&self.offered).is_none() {
+        let n_changes = self.desk.n_changes();
+        let is_known = |offered: &Offered| offered.n_changes >= n_changes;
+        if !lock(&self.offered).as_ref().is_some_and(is_known) {
             self.tools().await?;
         }
         let offered = lock(&self.offered);
-        Ok(offered.as_ref().is_some_and(|offered| offered.get(tool) == Some(&digest)))
+        Ok(offered.as_ref().is_some_and(|offered| offered.by_name.get(tool) == Some(&digest)))
     }
 
     pub(super) async fn close(&self) {

@@ -12,6 +12,7 @@ mod desk;
 mod error;
 mod kept;
 mod link;
+mod links;
 mod oauth;
 mod pins;
 mod sessions;
@@ -31,7 +32,8 @@ use serde_json::Value;
 use crate::questions::Questions;
 use desk::Desk;
 use kept::Kept;
-use link::Link;
+use link::{Admission, Link};
+use links::Links;
 use pins::Pins;
 use sessions::Sessions;
 use tool::MountedTool;
@@ -41,7 +43,9 @@ pub use error::MountError;
 pub use link::{Health, Peer};
 pub use oauth::{Grant, OAuth};
 pub use pins::Change;
-pub use setting::{SecretFuture, Secrets, Setting, SettingError, VaultEntry};
+pub use setting::{
+    Credential, CredentialFuture, SecretFuture, Secrets, Setting, SettingError, VaultEntry,
+};
 
 /// How long to wait before a server that could not be asked is asked again, at least.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -137,7 +141,7 @@ struct Shared {
 struct Mount {
     config: MountConfig,
     origin: Origin,
-    link: Arc<Link>,
+    links: Arc<Links>,
     report: Mutex<MountReport>,
     /// Held while it is asked what it offers: the later answer is the one that stays.
     stocktaking: tokio::sync::Mutex<()>,
@@ -268,7 +272,9 @@ impl Mounts {
         let mount = self.prepared(config, origin)?;
         let report = match self.take_stock(&mount, by).await {
             // Who may authorize it is told that it is there.
-            Err(_) if matches!(mount.link.health(), Health::Unauthorized { .. }) => mount.report(),
+            Err(_) if matches!(mount.links.own().health(), Health::Unauthorized { .. }) => {
+                mount.report()
+            }
             taken => taken?,
         };
         self.lock().insert(name.clone(), mount);
@@ -283,10 +289,11 @@ impl Mounts {
         let desk = Arc::new(Desk::new(self.0.questions.clone()));
         let authorizer = self.authorizer(&config, &desk);
         let (peer, secrets) = (config.peer.clone(), self.0.secrets.clone());
-        let link = Link::new(peer, config.connect_timeout, desk, secrets, authorizer);
-        let report = Mutex::default();
-        let (link, stocktaking) = (Arc::new(link), tokio::sync::Mutex::default());
-        Ok(Arc::new(Mount { config, origin, link, report, stocktaking }))
+        let admission = Admission::Own(authorizer);
+        let own = Link::new(peer, config.connect_timeout, desk, secrets.clone(), admission);
+        let links = Links::new(own, &config, secrets, self.0.questions.clone());
+        let (report, stocktaking) = (Mutex::default(), tokio::sync::Mutex::default());
+        Ok(Arc::new(Mount { config, origin, links: Arc::new(links), report, stocktaking }))
     }
 
     /// Takes a server's tools away and ends the connection.
@@ -300,7 +307,7 @@ impl Mounts {
         for tool in mount.report().tools.values() {
             self.0.registry.remove(tool.as_str());
         }
-        mount.link.close().await;
+        mount.links.close().await;
         Ok(())
     }
 
@@ -369,7 +376,7 @@ impl Mounts {
         let _turn = mount.stocktaking.lock().await;
         let name = &mount.config.name;
         let unreachable = |message: String| MountError::Unreachable { name: name.clone(), message };
-        let offered = mount.link.tools().await.map_err(unreachable)?;
+        let offered = mount.links.own().tools().await.map_err(unreachable)?;
         let sorted = self.0.pins.sort(name, offered, by, Clock::System.now()).await?;
         Ok(self.register_all(mount, sorted.pinned, sorted.pending))
     }
@@ -397,8 +404,8 @@ impl Mounts {
         body: Value,
         findings: &mut Vec<Finding>,
     ) -> Result<ToolName, String> {
-        let (link, sessions) = (Arc::clone(&mount.link), self.0.sessions.clone());
-        let tool = MountedTool::new(&mount.config, link, sessions, body)?;
+        let (links, sessions) = (Arc::clone(&mount.links), self.0.sessions.clone());
+        let tool = MountedTool::new(&mount.config, links, sessions, body)?;
         let definition = tool.described();
         findings.extend(lint_definition(definition));
         let name = definition.name.clone();
@@ -415,7 +422,7 @@ impl Mounts {
     /// Takes stock whenever the server may offer something else, until it is unmounted.
     fn follow(&self, name: ToolName, first: First) {
         let Ok(mount) = self.get(&name) else { return };
-        let mut changes = mount.link.desk().changes();
+        let mut changes = mount.links.own().desk().changes();
         let shared = Arc::downgrade(&self.0);
         drop(mount);
         tokio::spawn(async move {
@@ -431,7 +438,7 @@ impl Mounts {
                 is_due = taken.is_err();
                 if let Err(error) = taken {
                     tracing::warn!(%error, "a mounted server's tools could not be listed");
-                    let link = Arc::clone(&mount.link);
+                    let link = Arc::clone(mount.links.own());
                     drop((mounts, mount));
                     tokio::time::sleep(link.rests_for().await.max(ASK_AGAIN)).await;
                 }
@@ -463,7 +470,7 @@ impl Mount {
 
     fn shown(&self) -> Mounted {
         let (config, origin) = (self.config.clone(), self.origin);
-        Mounted { config, origin, health: self.link.health(), report: self.report() }
+        Mounted { config, origin, health: self.links.own().health(), report: self.report() }
     }
 }
 

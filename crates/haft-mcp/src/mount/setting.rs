@@ -5,7 +5,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use haft_runtime::SealingKey;
+use haft_core::SessionId;
+use haft_runtime::{SealingKey, ToolError};
 use serde::{Deserialize, Serialize};
 
 const SCHEME: &str = "vault://";
@@ -75,6 +76,11 @@ impl Setting {
         Self { plain: text.into(), secret: None }
     }
 
+    /// A secret, as a header shows it to a server.
+    pub(super) fn bearer(secret: VaultEntry) -> Self {
+        Self { plain: "Bearer ".to_owned(), secret: Some(secret) }
+    }
+
     /// Returns the secret that it refers to.
     pub fn secret(&self) -> Option<&VaultEntry> {
         self.secret.as_ref()
@@ -94,10 +100,27 @@ impl fmt::Debug for Setting {
 /// A secret that is being looked up, or why it is not there.
 pub type SecretFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
+/// What a session shows to a mounted server in place of what the mount has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// Where its secret is.
+    pub entry: VaultEntry,
+    /// Grows whenever the secret is another one: then there is another connection.
+    pub version: u64,
+}
+
+/// The credential that a session brings for a server, which is being looked up. That it brings
+/// none is no error; that it cannot have the one that is meant for it is.
+pub type CredentialFuture =
+    Pin<Box<dyn Future<Output = Result<Option<Credential>, ToolError>> + Send>>;
+
+type Find<Of, Found> = Arc<dyn Fn(Of) -> Found + Send + Sync>;
+
 /// Where secrets are looked up whenever a server is connected, so that they are kept nowhere else.
 #[derive(Clone)]
 pub struct Secrets {
-    find: Arc<dyn Fn(VaultEntry) -> SecretFuture + Send + Sync>,
+    find: Find<VaultEntry, SecretFuture>,
+    credentials: Option<Find<(SessionId, String), CredentialFuture>>,
     key: Option<SealingKey>,
 }
 
@@ -110,7 +133,28 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Looks secrets up like this.
     pub fn new(find: impl Fn(VaultEntry) -> SecretFuture + Send + Sync + 'static) -> Self {
-        Self { find: Arc::new(find), key: None }
+        Self { find: Arc::new(find), credentials: None, key: None }
+    }
+
+    /// Asks before each call which credential its session brings for the server at an address.
+    /// Without this, every session is let in as the mount is.
+    #[must_use]
+    pub fn with_credentials(
+        self,
+        find: impl Fn((SessionId, String)) -> CredentialFuture + Send + Sync + 'static,
+    ) -> Self {
+        Self { credentials: Some(Arc::new(find)), ..self }
+    }
+
+    pub(super) async fn credential(
+        &self,
+        session: SessionId,
+        url: &str,
+    ) -> Result<Option<Credential>, ToolError> {
+        match &self.credentials {
+            Some(find) => find((session, url.to_owned())).await,
+            None => Ok(None),
+        }
     }
 
     /// Has the tokens that this node is given for servers sealed with a key and kept. Without one

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use haft_core::session::Returned;
 use haft_core::tool::{Definition, Idempotency, InterruptBehavior};
-use haft_core::{CallResult, ContentBlock, Digest, ErrorClass, Failure, Millis, Output, ToolName};
+use haft_core::{
+    CallResult, ContentBlock, Digest, ErrorClass, Failure, Millis, Output, SessionId, ToolName,
+};
 use haft_runtime::{Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
 use haft_store::Tenant;
 use haft_wire::{Dialect, Reading};
@@ -19,6 +21,7 @@ use serde_json::{Map, Value, json};
 use super::MountConfig;
 use super::desk::UnderWay;
 use super::link::Link;
+use super::links::Links;
 use super::oauth::Wanted;
 use super::sessions::Sessions;
 use crate::questions::{Kind, Question};
@@ -35,14 +38,14 @@ pub(super) struct MountedTool {
     wire_name: String,
     /// What was accepted.
     digest: Digest,
-    link: Arc<Link>,
+    links: Arc<Links>,
     sessions: Sessions,
 }
 
 impl MountedTool {
     pub(super) fn new(
         config: &MountConfig,
-        link: Arc<Link>,
+        links: Arc<Links>,
         sessions: Sessions,
         body: Value,
     ) -> Result<Self, String> {
@@ -62,36 +65,42 @@ impl MountedTool {
         definition.max_result_bytes = config.max_result_bytes;
         // What does not keep to its own schema is still what the server said.
         definition.output_schema = None;
-        Ok(Self { definition, wire_name, digest, link, sessions })
+        Ok(Self { definition, wire_name, digest, links, sessions })
     }
 
     pub(super) fn described(&self) -> &Definition {
         &self.definition
     }
 
+    /// Returns the connection that a session's calls go over.
+    async fn link(&self, session: SessionId) -> Result<Arc<Link>, ToolError> {
+        self.sessions.require(session).await?;
+        self.links.of(session).await
+    }
+
     async fn run(
         &self,
+        link: &Link,
         arguments: ToolArguments,
         context: ToolContext,
     ) -> Result<Returned, ToolError> {
-        self.sessions.require(context.session()).await?;
-        let mut peer = self.connected().await?;
+        let mut peer = self.connected(link).await?;
         let key = context.idempotency_key();
-        let under_way = self.link.desk().begin(context);
+        let under_way = link.desk().begin(context);
         let mut params =
             CallToolRequestParams::new(self.wire_name.clone()).with_arguments(arguments);
         params.meta = serde_json::from_value(json!({"haft/callId": key})).ok();
         for _ in 0..ROUNDS_MAX {
             let stopped = under_way.call.context.stop().cancelled();
             let response = tokio::select! {
-                response = self.requested(&mut peer, params.clone(), &under_way) => response?,
+                response = self.requested(link, &mut peer, params.clone(), &under_way) => response?,
                 () = stopped => return Err(ToolError::cancelled()),
             };
             match response {
                 ServerResult::CallToolResult(result) => return Ok(returned(result)),
                 ServerResult::InputRequiredResult(needs) => {
                     let requests = needs.input_requests.unwrap_or_default();
-                    params.input_responses = Some(self.answers(&under_way, &requests).await?);
+                    params.input_responses = Some(answers(link, &under_way, &requests).await?);
                     params.request_state = needs.request_state;
                 }
                 _ => {
@@ -105,16 +114,24 @@ impl MountedTool {
     }
 
     /// Returns the connection, over which the server offers the tool as it was accepted.
-    async fn connected(&self) -> Result<Peer<RoleClient>, ToolError> {
-        let peer = self.link.peer().await.map_err(ToolError::upstream)?;
-        if self.link.offers(&self.wire_name, self.digest).await.map_err(ToolError::upstream)? {
+    async fn connected(&self, link: &Link) -> Result<Peer<RoleClient>, ToolError> {
+        let peer = link.peer().await.map_err(ToolError::upstream)?;
+        if link.offers(&self.wire_name, self.digest).await.map_err(ToolError::upstream)? {
             return Ok(peer);
         }
-        self.link.desk().changed();
+        link.desk().changed();
+        let tool = &self.wire_name;
+        let Some(entry) = link.brought() else {
+            return Err(ToolError::new(format!(
+                "the server no longer offers `{tool}` as it was accepted; somebody has to look at \
+                 what it offers now and accept it"
+            )));
+        };
+        // Perhaps to nobody: the node's own connection is where that is found out.
+        self.links.own().desk().changed();
         Err(ToolError::new(format!(
-            "the server no longer offers `{}` as it was accepted; somebody has to look at what it \
-             offers now and accept it",
-            self.wire_name
+            "the server does not offer `{tool}` as it was accepted to {entry}, which this session \
+             brings"
         )))
     }
 
@@ -122,6 +139,7 @@ impl MountedTool {
     /// node can get another token by itself.
     async fn requested(
         &self,
+        link: &Link,
         peer: &mut Peer<RoleClient>,
         params: CallToolRequestParams,
         under_way: &UnderWay,
@@ -131,37 +149,9 @@ impl MountedTool {
             Err(error) => error,
         };
         let Some(wanted) = Wanted::of_request(&error) else { return Err(failed(error)) };
-        self.link.let_in(wanted).await.map_err(ToolError::upstream)?;
-        *peer = self.connected().await?;
+        link.let_in(wanted).await.map_err(ToolError::upstream)?;
+        *peer = self.connected(link).await?;
         sent(peer, params, under_way).await.map_err(failed)
-    }
-
-    /// Has what the server asks for answered by whoever called.
-    async fn answers(
-        &self,
-        under_way: &UnderWay,
-        requests: &InputRequests,
-    ) -> Result<InputResponses, ToolError> {
-        let mut questions = BTreeMap::new();
-        let mut names = BTreeMap::new();
-        for (name, request) in requests {
-            let mut request = serde_json::to_value(request)?;
-            self.link.desk().redactor().value(&mut request);
-            let key = under_way.call.next_key();
-            let kind = match request["method"].as_str() {
-                Some("sampling/createMessage") => Kind::Sampling,
-                Some("roots/list") => Kind::Roots,
-                _ => Kind::Elicitation,
-            };
-            let params = request["params"].as_object().cloned().unwrap_or_default();
-            questions.insert(key.clone(), Question { kind, params });
-            names.insert(key, name.clone());
-        }
-        let context = &under_way.call.context;
-        let answers = self.link.desk().questions.ask_all(context, questions).await?;
-        let named =
-            answers.into_iter().filter_map(|(key, value)| Some((names.remove(&key)?, value)));
-        Ok(named.collect())
     }
 }
 
@@ -181,12 +171,40 @@ impl Tool for MountedTool {
         context: ToolContext,
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
         Box::pin(async {
-            let ran = self.run(arguments, context).await;
+            let link = self.link(context.session()).await?;
+            let ran = self.run(&link, arguments, context).await;
             let mut returned = ran.unwrap_or_else(ToolError::into_returned);
-            self.link.desk().redactor().returned(&mut returned);
+            link.desk().redactor().returned(&mut returned);
             Ok(returned)
         })
     }
+}
+
+/// Has what the server asks for answered by whoever called.
+async fn answers(
+    link: &Link,
+    under_way: &UnderWay,
+    requests: &InputRequests,
+) -> Result<InputResponses, ToolError> {
+    let mut questions = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    for (name, request) in requests {
+        let mut request = serde_json::to_value(request)?;
+        link.desk().redactor().value(&mut request);
+        let key = under_way.call.next_key();
+        let kind = match request["method"].as_str() {
+            Some("sampling/createMessage") => Kind::Sampling,
+            Some("roots/list") => Kind::Roots,
+            _ => Kind::Elicitation,
+        };
+        let params = request["params"].as_object().cloned().unwrap_or_default();
+        questions.insert(key.clone(), Question { kind, params });
+        names.insert(key, name.clone());
+    }
+    let context = &under_way.call.context;
+    let answers = link.desk().questions.ask_all(context, questions).await?;
+    let named = answers.into_iter().filter_map(|(key, value)| Some((names.remove(&key)?, value)));
+    Ok(named.collect())
 }
 
 /// Makes the request, and knows its progress as the call's own. The server is told when nobody

@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "what is left out is said")]
 #![expect(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
+mod brought;
 mod conformance;
 mod direct;
 mod doors;

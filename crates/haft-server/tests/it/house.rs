@@ -92,6 +92,15 @@ impl House {
         more: impl FnOnce(HaftBuilder) -> HaftBuilder,
         scripts: &[(&str, &str)],
     ) -> Self {
+        Self::configured(more, scripts, |_| Config::default()).await
+    }
+
+    /// With settings of the server, which the node is there for.
+    pub(crate) async fn configured(
+        more: impl FnOnce(HaftBuilder) -> HaftBuilder,
+        scripts: &[(&str, &str)],
+        config: impl FnOnce(&Haft) -> Config,
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(data.path()).unwrap();
         let notes = Arc::new(AtomicU32::new(1));
@@ -102,7 +111,7 @@ impl House {
         let model = Models::new(ModelSettings { scripts, ..ModelSettings::default() });
         let haft = more(tools(&notes)).model(model).start(store.clone()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let config = Config { client_grace: None, ..Config::default() };
+        let config = Config { client_grace: None, ..config(&haft) };
         let server = Server::bind(haft.clone(), listener, config).await.unwrap();
         let address = server.address().to_string();
         drop(tokio::spawn(server.run(std::future::pending())));

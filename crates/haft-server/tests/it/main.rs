@@ -12,5 +12,6 @@ mod scopes;
 mod steerable;
 mod threads;
 mod treatments;
+mod vaults;
 mod versions;
 mod wakes;

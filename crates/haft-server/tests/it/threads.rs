@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::house::{House, Visitor};
 
 /// A model that gives its work away once, and then sums up.
-const BOSS: &str = r#"{
+pub(crate) const BOSS: &str = r#"{
     "turns": [
         {"calls": [{"tool": "glob", "arguments": {}}]},
         {"say": "All is done."}
@@ -19,10 +19,12 @@ const BOSS: &str = r#"{
     "then": "repeat"
 }"#;
 
-/// Gives its calls to a sub-agent whose command asks.
-struct Scout {
+/// Gives its calls to a sub-agent.
+pub(crate) struct Scout {
+    /// What the sub-agent is.
+    pub(crate) model: &'static str,
     /// Whether its calls wait for what came of it.
-    waits: bool,
+    pub(crate) waits: bool,
 }
 
 impl Tool for Scout {
@@ -51,7 +53,7 @@ impl Tool for Scout {
         let agent = Some(Agent {
             id: "scout".to_owned(),
             version: 1,
-            model: "scripted/asks".to_owned(),
+            model: self.model.to_owned(),
             instructions: None,
             environment: None,
         });
@@ -66,7 +68,8 @@ impl Tool for Scout {
 }
 
 async fn house(waits: bool) -> House {
-    House::with(|builder| builder.tool(Scout { waits }), &[("boss", BOSS)]).await
+    let scout = Scout { model: "scripted/asks", waits };
+    House::with(|builder| builder.tool(scout), &[("boss", BOSS)]).await
 }
 
 /// Opens a session of an agent that has a sub-agent, and speaks to it.
@@ -86,7 +89,7 @@ async fn spoken_to(ann: &Visitor) -> String {
     ann.post("/v1/sessions", &session).await["id"].as_str().unwrap().to_owned()
 }
 
-async fn until(ann: &Visitor, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until(ann: &Visitor, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..2000 {
         let found = ann.get(path).await;
         if holds(&found) {
@@ -97,7 +100,7 @@ async fn until(ann: &Visitor, path: &str, holds: impl Fn(&Value) -> bool) -> Val
     panic!("{path}: {}", ann.get(path).await)
 }
 
-fn of_kind<'a>(events: &'a Value, kind: &str) -> Vec<&'a Value> {
+pub(crate) fn of_kind<'a>(events: &'a Value, kind: &str) -> Vec<&'a Value> {
     let events = events["data"].as_array().unwrap().iter();
     events.filter(|event| event["type"] == kind).collect()
 }

@@ -24,6 +24,7 @@ use crate::memory_tools;
 use crate::objects::Sort;
 use crate::plan::{Cast, checked_metadata, config};
 use crate::session::{Session, beside};
+use crate::session_vaults;
 
 const SORT: Sort = Sort::Session;
 
@@ -65,9 +66,6 @@ struct Pinned {
 impl Declared {
     /// Refuses what would be left out.
     fn checked(&self) -> Result<(), Error> {
-        if !self.vault_ids.is_empty() {
-            return Err(Error::unsupported("`vault_ids`"));
-        }
         if self.budget.as_ref().is_some_and(|budget| !budget.is_null()) {
             return Err(Error::unsupported("`budget`"));
         }
@@ -104,16 +102,19 @@ pub(crate) async fn create(
     if initial.iter().any(|event| !matches!(event, SentEvent::Message { .. })) {
         return Err(Error::invalid("initial_events: expected `user.message` events only"));
     }
+    // Whatever becomes of a credential from now on concerns the session.
+    let at = app.now();
+    session_vaults::checked(&app, &caller, &declared.vault_ids).await?;
     let mut cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
     let attached = resources::attached(&app, &caller, declared.resources.clone(), &[]).await?;
     cast.stores = memory_tools::attached(&attached);
     let mut members = beside(declared.title.as_deref(), &json!(declared.metadata), &cast);
     members.insert("resources".to_owned(), attached.into());
+    members.insert("vault_ids".to_owned(), declared.vault_ids.into());
     let config = config(cast, &app.ground(&caller.tenant))?;
     let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
     let place = SORT.place(&caller.tenant, &session.to_string())?;
-    let (by, at) = (&caller.actor, app.now());
-    app.objects().put(place, Expected::Absent, &members, by, at).await?;
+    app.objects().put(place, Expected::Absent, &members, &caller.actor, at).await?;
     for event in initial {
         events::apply(&app, &caller, session, event).await?;
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use haft_store::{Expected, Place, Which};
+use haft_core::Timestamp;
+use haft_store::{Expected, Place, Tenant, Which};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,7 +18,8 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
-use crate::objects::{Members, Object, Sort};
+use crate::mcp_toolset::is_same_address;
+use crate::objects::{Members, Object, Objects, Sort};
 use crate::plan::checked_metadata;
 
 #[derive(Deserialize, JsonSchema)]
@@ -104,6 +106,57 @@ fn require_address(url: &str) -> Result<(), Error> {
     }
 }
 
+/// A credential as it is kept. One that was deleted leaves what it was for, so that no session
+/// that brought it is let in as somebody else.
+pub(crate) struct Credential(pub(crate) Object);
+
+impl Credential {
+    /// The server that it is for, if it is for one.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.auth("mcp_server_url")
+    }
+
+    pub(crate) fn is_for(&self, url: &str) -> bool {
+        self.server().is_some_and(|server| is_same_address(server, url))
+    }
+
+    pub(crate) fn is_variable(&self) -> bool {
+        self.auth("type") == Some("environment_variable")
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.0.text("deleted_at").is_some()
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        !self.is_deleted() && !self.0.is_archived()
+    }
+
+    /// When its secret is over, as whoever put it there said.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        let utc = self.auth("expires_at")?.replace("+00:00", "Z");
+        Timestamp::parse_rfc3339(&utc).ok()
+    }
+
+    fn auth(&self, member: &str) -> Option<&str> {
+        self.0.members.get("auth")?.get(member)?.as_str()
+    }
+}
+
+/// All credentials that a vault has or had, the oldest first.
+pub(crate) async fn all(
+    objects: &Objects,
+    tenant: &Tenant,
+    vault: &str,
+) -> Result<Vec<Credential>, Error> {
+    let space = space(vault);
+    let mut all = Vec::new();
+    for id in objects.ids(tenant, &space).await?.into_iter().rev() {
+        all.extend(objects.find_in(tenant, &space, &id, Which::Latest).await?.map(Credential));
+    }
+    Ok(all)
+}
+
 pub(crate) fn space(vault: &str) -> String {
     format!("v1/vaults/{vault}/credentials")
 }
@@ -119,7 +172,9 @@ async fn vault_of(app: &App, caller: &Caller, vault: &str) -> Result<Object, Err
 async fn find(app: &App, caller: &Caller, vault: &str, id: &str) -> Result<Object, Error> {
     vault_of(app, caller, vault).await?;
     let found = app.objects().find_in(&caller.tenant, &space(vault), id, Which::Latest).await?;
-    found.ok_or_else(|| Error::not_found("credential of this vault", id))
+    let found = found.map(Credential).filter(|credential| !credential.is_deleted());
+    let missing = || Error::not_found("credential of this vault", id);
+    Ok(found.ok_or_else(missing)?.0)
 }
 
 fn shown(vault: &str, credential: &Object) -> Value {
@@ -149,6 +204,7 @@ pub(crate) async fn create(
     require_current(&vault_of(&app, &caller, &vault).await?)?;
     checked_metadata(&declared.metadata)?;
     let (auth, secret) = read::<Auth>(declared.auth)?.parted()?;
+    require_only(&app, &caller, &vault, &auth).await?;
     let (id, at) = (app.fresh_id("vcrd")?, app.now());
     let members = Members::from_iter([
         ("auth".to_owned(), auth),
@@ -161,6 +217,20 @@ pub(crate) async fn create(
     let (to, expected) = (place(&caller, &vault, &id)?, Expected::Absent);
     let number = app.objects().put(to, expected, &members, &caller.actor, at).await?;
     Ok(Json(shown(&vault, &Object { id, number, members, at })))
+}
+
+/// Refuses a second credential for one server: a session could not tell which is meant.
+async fn require_only(app: &App, caller: &Caller, vault: &str, auth: &Value) -> Result<(), Error> {
+    let Some(url) = auth.get("mcp_server_url").and_then(Value::as_str) else { return Ok(()) };
+    let all = all(app.objects(), &caller.tenant, vault).await?;
+    match all.iter().find(|known| known.is_current() && known.is_for(url)) {
+        None => Ok(()),
+        Some(known) => Err(Error::conflict(format!(
+            "auth.mcp_server_url: the vault has `{}` for this server; change that one, or archive \
+             it first",
+            known.0.id
+        ))),
+    }
 }
 
 pub(crate) async fn retrieve(
@@ -258,8 +328,15 @@ pub(crate) async fn delete(
     caller.require(Scope::Write)?;
     params.finish()?;
     let credential = find(&app, &caller, &vault, &id).await?;
-    let from = place(&caller, &vault, &id)?;
-    app.objects().delete(from, &credential, &caller.actor, app.now()).await?;
+    let (at, place) = (app.now(), place(&caller, &vault, &id)?);
+    let auth = credential.members.get("auth");
+    let server = auth.and_then(|auth| auth.get("mcp_server_url"));
+    let members = Members::from_iter([
+        ("auth".to_owned(), json!({ "mcp_server_url": server })),
+        ("deleted_at".to_owned(), at.to_string().into()),
+    ]);
+    let expected = Expected::Version(credential.number);
+    app.objects().put(place, expected, &members, &caller.actor, at).await?;
     Ok(Json(json!({ "id": id, "type": "vault_credential_deleted" })))
 }
 
@@ -275,7 +352,10 @@ pub(crate) async fn list(
     let all = with_archived(&mut params)?;
     params.finish()?;
     vault_of(&app, &caller, &vault).await?;
-    let wanted = |credential: &Object| all || !credential.is_archived();
+    let wanted = |credential: &Object| {
+        let is_deleted = credential.text("deleted_at").is_some();
+        !is_deleted && (all || !credential.is_archived())
+    };
     let space = space(&vault);
     let (found, next) = app.objects().list_in(&caller.tenant, &space, after, limit, wanted).await?;
     Ok(Json(page(found.iter().map(|found| shown(&vault, found)).collect(), next)))

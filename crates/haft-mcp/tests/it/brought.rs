@@ -1,0 +1,204 @@
+//! Sessions that bring their own credentials for a mounted server.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use haft_core::{CallResult, ErrorClass, Outcome, SessionId, ToolName};
+use haft_mcp::{
+    Credential, MountConfig, Mounts, OAuth, Peer, Questions, Secrets, Setting, VaultEntry,
+};
+use haft_runtime::testing::{TestNode, TestPlace, object, user};
+use haft_runtime::{Answer, Haft, Response, ToolError};
+use haft_store::Tenant;
+use serde_json::json;
+
+/// The server that knows its callers by their tokens, killed when it is dropped.
+struct Named {
+    process: Child,
+    url: String,
+    directory: tempfile::TempDir,
+}
+
+impl Named {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/named_peer.py");
+        let mut process = Command::new("python3")
+            .arg(script)
+            .arg(directory.path().join("done"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Self { process, url: url.trim().to_owned(), directory }
+    }
+
+    /// What it did for someone, in order.
+    fn did_for(&self, name: &str) -> Vec<String> {
+        let done = std::fs::read_to_string(self.directory.path().join("done")).unwrap();
+        let theirs = done.lines().filter_map(|line| line.strip_suffix(&format!(" {name}")));
+        theirs.map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.process.kill().unwrap_or_default();
+        self.process.wait().map(drop).unwrap_or_default();
+    }
+}
+
+/// What a session brings.
+#[derive(Debug, Clone)]
+enum Brings {
+    Version(&'static str, u64),
+    WhatIsGone,
+}
+
+/// A vault whose entries are tokens, and who brings which.
+#[derive(Clone, Default)]
+struct Vault {
+    tokens: Arc<Mutex<BTreeMap<String, String>>>,
+    brought: Arc<Mutex<BTreeMap<SessionId, Brings>>>,
+}
+
+impl Vault {
+    fn put(&self, entry: &str, token: &str) {
+        self.tokens.lock().unwrap().insert(entry.to_owned(), token.to_owned());
+    }
+
+    fn brings(&self, session: SessionId, brings: Brings) {
+        self.brought.lock().unwrap().insert(session, brings);
+    }
+
+    fn secrets(&self) -> Secrets {
+        let (tokens, brought) = (Arc::clone(&self.tokens), Arc::clone(&self.brought));
+        let secrets = Secrets::new(move |entry| {
+            let token = tokens.lock().unwrap().get(&entry.entry).cloned();
+            Box::pin(std::future::ready(token.ok_or_else(|| format!("{entry} is not there"))))
+        });
+        secrets.with_credentials(move |(session, _)| {
+            let brings = brought.lock().unwrap().get(&session).cloned();
+            Box::pin(std::future::ready(match brings {
+                None => Ok(None),
+                Some(Brings::WhatIsGone) => Err(ToolError::auth("ask whoever keeps the vault")),
+                Some(Brings::Version(entry, version)) => {
+                    let entry = VaultEntry { vault: "v".to_owned(), entry: entry.to_owned() };
+                    Ok(Some(Credential { entry, version }))
+                }
+            }))
+        })
+    }
+}
+
+struct Host {
+    node: TestNode,
+    named: Named,
+    vault: Vault,
+    _mounts: Mounts,
+}
+
+impl Host {
+    async fn start() -> Self {
+        let (named, vault, questions) = (Named::start(), Vault::default(), Questions::new());
+        vault.put("node", "CANARY-node-1");
+        let node = TestPlace::new().start(haft_mcp::install(Haft::builder(), &questions));
+        let (registry, store) = (node.haft().registry().clone(), node.haft().store().clone());
+        let tenant = Tenant::new("test").unwrap();
+        let mounts = Mounts::new(registry, store, questions, vault.secrets(), tenant);
+        let own = Setting::try_from("Bearer vault://v/node".to_owned()).unwrap();
+        let headers = BTreeMap::from([("Authorization".to_owned(), own)]);
+        let peer = Peer::Http { url: named.url.clone(), headers, oauth: OAuth::default() };
+        let config = MountConfig::new(ToolName::new("named").unwrap(), peer);
+        mounts.mount(config, &user("ann")).await.unwrap();
+        Self { node, named, vault, _mounts: mounts }
+    }
+
+    /// Calls a tool, which asks, and says yes.
+    async fn call(&self, session: SessionId, tool: &str) -> Outcome {
+        let haft = self.node.haft();
+        let call = haft.propose(session, tool, object(json!({}))).await.unwrap();
+        if let Answer::Waiting(_) = haft.wait(session, call).await.unwrap() {
+            let yes = Response::Approve { arguments: None, note: None, grant: None };
+            haft.resolve(session, call, user("ann"), yes).await.unwrap();
+        }
+        match haft.wait(session, call).await.unwrap() {
+            Answer::Done(outcome) => *outcome,
+            other => panic!("{tool}: {other:?}"),
+        }
+    }
+
+    async fn who(&self, session: SessionId) -> String {
+        match self.call(session, "named_who").await.result {
+            CallResult::Ok(output) => output.first_text().unwrap_or_default().to_owned(),
+            CallResult::Err(failure) => failure.message,
+        }
+    }
+}
+
+// Issues 6 and 8: each session is let in as who it brings, over a connection of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_let_in_as_who_it_brings() {
+    let host = Host::start().await;
+    let (ann, bob) = (host.node.session().await, host.node.session().await);
+    let nobody = host.node.session().await;
+    host.vault.put("ann", "CANARY-ann-1");
+    host.vault.put("bob", "CANARY-bob-1");
+    host.vault.brings(ann, Brings::Version("ann", 1));
+    host.vault.brings(bob, Brings::Version("bob", 1));
+    for _ in 0..2 {
+        assert_eq!(host.who(ann).await, "you are ann");
+        assert_eq!(host.who(nobody).await, "you are node");
+        assert_eq!(host.who(bob).await, "you are bob");
+    }
+    let connected = ["initialize", "tools/list", "tools/call", "tools/call"];
+    assert_eq!(host.named.did_for("ann"), connected, "once, and kept");
+    assert_eq!(host.named.did_for("bob"), connected);
+    assert_eq!(host.named.did_for("node"), connected);
+}
+
+// D17: what a session brings reaches the server and nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn d17_what_a_session_brings_is_in_no_result_and_no_event() {
+    let host = Host::start().await;
+    let session = host.node.session().await;
+    host.vault.put("ann", "CANARY-ann-1");
+    host.vault.brings(session, Brings::Version("ann", 1));
+    let outcome = host.call(session, "named_reveal").await;
+    let CallResult::Ok(output) = &outcome.result else { panic!("{outcome:?}") };
+    assert_eq!(output.first_text(), Some("you have [redacted]"));
+    let entries = host.node.haft().store().entries(session, 0, 1000).await.unwrap();
+    assert!(!format!("{entries:?}").contains("CANARY"), "{entries:?}");
+}
+
+// Another secret counts from the next call on; one that is gone, or that the server does not take,
+// has nothing used in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_brings_is_asked_for_before_each_call() {
+    let host = Host::start().await;
+    let session = host.node.session().await;
+    host.vault.put("one", "CANARY-ann-1");
+    host.vault.brings(session, Brings::Version("one", 1));
+    assert_eq!(host.who(session).await, "you are ann");
+    host.vault.put("one", "CANARY-eve-2");
+    host.vault.brings(session, Brings::Version("one", 2));
+    assert_eq!(host.who(session).await, "you are eve");
+
+    host.vault.put("one", "revoked");
+    host.vault.brings(session, Brings::Version("one", 3));
+    for _ in 0..2 {
+        let refused = host.who(session).await;
+        assert!(refused.contains("does not let vault://v/one in"), "{refused}");
+        assert!(refused.contains("whoever keeps the vault"), "{refused}");
+    }
+    host.vault.brings(session, Brings::WhatIsGone);
+    let outcome = host.call(session, "named_who").await;
+    let CallResult::Err(failure) = &outcome.result else { panic!("{outcome:?}") };
+    assert_eq!(failure.class, ErrorClass::Auth);
+    assert_eq!(failure.message, "ask whoever keeps the vault");
+    assert_eq!(host.named.did_for("node"), ["initialize", "tools/list"], "nothing went as another");
+}

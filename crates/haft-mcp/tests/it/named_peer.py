@@ -1,0 +1,75 @@
+"""An MCP server of the earlier revision, over HTTP, that knows its callers by their tokens:
+`CANARY-ann-1` is ann. Whoever comes with a token that names nobody, or over a connection that
+another one opened, is not let in. What it does is written to the file that it is given."""
+import itertools, json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+OPENED_BY = {}
+SESSIONS = itertools.count(1)
+TOOLS = [
+    {"name": "who", "description": "Says who calls.", "inputSchema": {"type": "object"}},
+    {"name": "reveal", "description": "Says the token.", "inputSchema": {"type": "object"}},
+]
+
+
+class Peer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    @property
+    def token(self):
+        return self.headers.get("authorization", "").removeprefix("Bearer ")
+
+    def say(self, status, body=None, **headers):
+        data = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        if body is not None:
+            self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        self.say(405)
+
+    def do_DELETE(self):
+        self.say(204)
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        session = self.headers.get("mcp-session-id")
+        if not self.token.startswith("CANARY-"):
+            return self.say(401, {}, WWW_Authenticate='Bearer error="invalid_token"')
+        if session is not None and OPENED_BY.get(session) != self.token:
+            return self.say(400, {"error": "another one opened this"})
+        if "id" not in message:
+            return self.say(202)
+        self.answer(message)
+
+    def answer(self, message):
+        method, headers = message["method"], {}
+        _, name, _ = self.token.split("-")
+        if method == "initialize":
+            session = str(next(SESSIONS))
+            OPENED_BY[session] = self.token
+            headers["mcp_session_id"] = session
+            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "named", "version": "1"}}
+        elif method == "tools/list":
+            result = {"tools": TOOLS}
+        elif method == "tools/call":
+            texts = {"who": f"you are {name}", "reveal": f"you have {self.token}"}
+            result = {"content": [{"type": "text", "text": texts[message["params"]["name"]]}]}
+        else:
+            return self.say(200, {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "unknown"}})
+        with open(sys.argv[1], "a") as done:
+            done.write(f"{method} {name}\n")
+        self.say(200, {"jsonrpc": "2.0", "id": message["id"], "result": result}, **headers)
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Peer)
+print(f"http://127.0.0.1:{server.server_port}/mcp", flush=True)
+server.serve_forever()

@@ -1,0 +1,335 @@
+//! The vaults of a session: whom a mounted server sees when the session calls it.
+
+#![expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use haft_mcp::{Mounts, Questions};
+use haft_runtime::{HaftBuilder, SealingKey};
+use haft_server::{Config, Scope, vault_secrets};
+use haft_store::Tenant;
+use serde_json::{Value, json};
+
+use crate::house::{House, Visitor};
+use crate::threads::{BOSS, Scout, of_kind, until};
+
+/// A model that has a server say whom it sees.
+const CALLS: &str = r#"{
+    "turns": [{"calls": [{"tool": "named_who", "arguments": {}}]}, {"say": "Done."}],
+    "then": "repeat"
+}"#;
+
+/// The server that knows its callers by their tokens, killed when it is dropped.
+struct Named {
+    process: Child,
+    url: String,
+    directory: tempfile::TempDir,
+}
+
+impl Named {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let script = "../haft-mcp/tests/it/named_peer.py";
+        let mut process = Command::new("python3")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
+            .arg(directory.path().join("done"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Self { process, url: url.trim().to_owned(), directory }
+    }
+
+    fn was_called_by(&self, name: &str) -> bool {
+        let done = std::fs::read_to_string(self.directory.path().join("done")).unwrap();
+        done.lines().any(|line| line == format!("tools/call {name}"))
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.process.kill().unwrap_or_default();
+        self.process.wait().map(drop).unwrap_or_default();
+    }
+}
+
+/// A node that keeps secrets and mounts servers.
+async fn house(more: impl FnOnce(HaftBuilder) -> HaftBuilder) -> House {
+    let (key, questions) = (SealingKey::new([7; 32]), Questions::new());
+    let (sealing, asked) = (key.clone(), questions.clone());
+    House::configured(
+        move |builder| more(haft_mcp::install(builder, &asked).sealing_key(sealing)),
+        &[("calls", CALLS), ("boss", BOSS)],
+        move |haft| {
+            let (store, tenant) = (haft.store().clone(), Tenant::new("default").unwrap());
+            let secrets = vault_secrets(store.clone(), tenant.clone(), key);
+            let mounts = Mounts::new(haft.registry().clone(), store, questions, secrets, tenant);
+            Config { mounts: Some(mounts), ..Config::default() }
+        },
+    )
+    .await
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}
+
+async fn empty_vault(visitor: &Visitor) -> String {
+    text(&visitor.post("/v1/vaults", &json!({"display_name": "x"})).await["id"])
+}
+
+/// A house in which the server is mounted, with a token of the node's own.
+struct Ground {
+    house: House,
+    ann: Visitor,
+    named: Named,
+    agent: String,
+    environment: String,
+}
+
+impl Ground {
+    async fn new() -> Self {
+        Self::with(house(|builder| builder).await, "scripted/calls", &json!([])).await
+    }
+
+    async fn with(house: House, model: &str, tools: &Value) -> Self {
+        let (ann, named) = (house.admin().await, Named::start());
+        let vault = empty_vault(&ann).await;
+        let auth = json!({
+            "type": "static_bearer", "mcp_server_url": named.url, "token": "CANARY-node-1",
+        });
+        let path = format!("/v1/vaults/{vault}/credentials");
+        let own = text(&ann.post(&path, &json!({"auth": auth})).await["id"]);
+        let headers = json!({"Authorization": format!("Bearer vault://{vault}/{own}")});
+        let server = json!({"name": "named", "url": named.url, "headers": headers});
+        ann.post("/haft/v1/mcp/servers", &server).await;
+        let mut tools = tools.as_array().unwrap().clone();
+        tools.push(json!({"type": "mcp_toolset", "mcp_server_name": "it"}));
+        let agent = json!({
+            "name": "x", "model": model, "tools": tools,
+            "mcp_servers": [{"type": "url", "name": "it", "url": named.url}],
+        });
+        let agent = text(&ann.post("/v1/agents", &agent).await["id"]);
+        let environment = ann.post("/v1/environments", &json!({"name": "x"})).await;
+        let environment = text(&environment["id"]);
+        Self { house, ann, named, agent, environment }
+    }
+
+    /// Puts a token for the server into a vault; returns the path of its credential.
+    async fn put(&self, vault: &str, token: &str) -> String {
+        let url = &self.named.url;
+        let auth = json!({"type": "static_bearer", "mcp_server_url": url, "token": token});
+        self.put_as(vault, &auth).await
+    }
+
+    async fn put_as(&self, vault: &str, auth: &Value) -> String {
+        let path = format!("/v1/vaults/{vault}/credentials");
+        let made = self.ann.post(&path, &json!({"auth": auth})).await;
+        format!("{path}/{}", text(&made["id"]))
+    }
+
+    /// Makes a vault with a token for the server.
+    async fn vault(&self, token: &str) -> (String, String) {
+        let vault = empty_vault(&self.ann).await;
+        let credential = self.put(&vault, token).await;
+        (vault, credential)
+    }
+
+    fn wanted(&self, vaults: &[&str]) -> Value {
+        json!({"agent": self.agent, "environment_id": self.environment, "vault_ids": vaults})
+    }
+
+    async fn session(&self, vaults: &[&str]) -> String {
+        text(&self.ann.post("/v1/sessions", &self.wanted(vaults)).await["id"])
+    }
+
+    async fn delete(&self, path: &str) {
+        assert_eq!(self.ann.ask("DELETE", path, &Value::Null).await.0, 200, "{path}");
+    }
+
+    /// Has a session call the server, lets it, and returns what came of it.
+    async fn who(&self, session: &str) -> String {
+        let path = format!("/v1/sessions/{session}/events");
+        let before = of_kind(&self.ann.get(&path).await, "agent.mcp_tool_result").len();
+        let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
+        self.ann.post(&path, &json!({"events": [said]})).await;
+        for _ in 0..2000 {
+            let events = self.ann.get(&path).await;
+            let last = events["data"].as_array().unwrap().last().unwrap();
+            let results = of_kind(&events, "agent.mcp_tool_result");
+            match (last["stop_reason"]["type"].as_str(), results.get(before)) {
+                (Some("requires_action"), None) => {
+                    let asked = &last["stop_reason"]["event_ids"][0];
+                    let yes = json!({
+                        "type": "user.tool_confirmation", "tool_use_id": asked, "result": "allow",
+                    });
+                    self.ann.post(&path, &json!({"events": [yes]})).await;
+                }
+                (Some(_), Some(result)) => {
+                    assert!(!events.to_string().contains("CANARY"), "{events}");
+                    return text(&result["content"][0]["text"]);
+                }
+                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+        panic!("{}", self.ann.get(&path).await)
+    }
+
+    /// Has a session call the server, which must come to nothing, and returns why.
+    async fn refused(&self, session: &str) -> String {
+        let why = self.who(session).await;
+        assert!(why.contains("whoever keeps the vault"), "{why}");
+        assert!(!self.named.was_called_by("node"), "nobody else was in its place");
+        why
+    }
+}
+
+// Issue 6: what a session may name as its vaults.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_vaults_of_a_session_are_checked_and_shown() {
+    let ground = Ground::new().await;
+    let (one, two) = (empty_vault(&ground.ann).await, empty_vault(&ground.ann).await);
+    let session = ground.session(&[&two, &one]).await;
+    let path = format!("/v1/sessions/{session}");
+    assert_eq!(ground.ann.get(&path).await["vault_ids"], json!([two, one]));
+    let listed = ground.ann.get("/v1/sessions").await;
+    assert_eq!(listed["data"][0]["vault_ids"], json!([two, one]));
+    let without = ground.session(&[]).await;
+    let without = ground.ann.get(&format!("/v1/sessions/{without}")).await;
+    assert_eq!(without["vault_ids"], json!([]));
+    let refused = async |vaults: &[&str], status| {
+        ground.ann.refused("POST", "/v1/sessions", &ground.wanted(vaults), status).await
+    };
+    assert!(refused(&[&one, "vlt_none"], 404).await.contains("no vault `vlt_none`"));
+    let eve = ground.house.visitor("other", "eve", &[Scope::Admin]).await;
+    let theirs = empty_vault(&eve).await;
+    assert!(refused(&[&theirs], 404).await.contains("no vault"));
+    ground.ann.post(&format!("/v1/vaults/{one}/archive"), &json!({})).await;
+    assert!(refused(&[&one], 400).await.contains("is archived"));
+    let variable = json!({
+        "type": "environment_variable", "secret_name": "TOKEN", "secret_value": "x",
+        "networking": {"type": "unrestricted"},
+    });
+    ground.put_as(&two, &variable).await;
+    assert!(refused(&[&two], 400).await.contains("environment_variable"));
+    let change = json!({"vault_ids": []});
+    let unchanged = ground.ann.refused("POST", &path, &change, 400).await;
+    assert!(unchanged.contains("vault_ids"), "{unchanged}");
+}
+
+// A vault has one credential for a server at a time, and one that was deleted is not to be found.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vault_has_one_credential_for_a_server() {
+    let ground = Ground::new().await;
+    let (vault, credential) = ground.vault("CANARY-ann-1").await;
+    let path = format!("/v1/vaults/{vault}/credentials");
+    let url = format!("{}/", ground.named.url);
+    let auth = json!({"type": "static_bearer", "mcp_server_url": url, "token": "CANARY-bob-1"});
+    let second = ground.ann.refused("POST", &path, &json!({"auth": auth}), 409).await;
+    assert!(second.contains("archive it first"), "{second}");
+    ground.delete(&credential).await;
+    ground.ann.refused("GET", &credential, &Value::Null, 404).await;
+    ground.ann.refused("DELETE", &credential, &Value::Null, 404).await;
+    ground.put_as(&vault, &auth).await;
+    let listed = ground.ann.get(&format!("{path}?include_archived=true")).await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+}
+
+// Issues 6 and 8, D17: a session's own credential is shown to the server, the first of its vaults
+// counts, another secret counts from the next call on, and nobody reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_server_sees_whom_a_sessions_vaults_say() {
+    let ground = Ground::new().await;
+    let (ann, credential) = ground.vault("CANARY-ann-1").await;
+    let (other, bob) = (empty_vault(&ground.ann).await, empty_vault(&ground.ann).await);
+    let elsewhere = json!({
+        "type": "static_bearer", "mcp_server_url": "https://other.example/mcp", "token": "other",
+    });
+    ground.put_as(&other, &elsewhere).await;
+    let oauth = json!({
+        "type": "mcp_oauth", "mcp_server_url": ground.named.url, "access_token": "CANARY-bob-1",
+        "expires_at": "2999-01-01T00:00:00Z",
+    });
+    ground.put_as(&bob, &oauth).await;
+    let (anns, bobs) = (ground.session(&[&ann, &bob]).await, ground.session(&[&other, &bob]).await);
+    assert_eq!(ground.who(&anns).await, "you are ann");
+    assert_eq!(ground.who(&bobs).await, "you are bob");
+    assert!(!ground.named.was_called_by("node"));
+    let without = ground.session(&[&other]).await;
+    assert_eq!(ground.who(&without).await, "you are node");
+    let rotated = json!({"auth": {"type": "static_bearer", "token": "CANARY-cat-2"}});
+    ground.ann.post(&credential, &rotated).await;
+    assert_eq!(ground.who(&anns).await, "you are cat");
+    assert_eq!(ground.who(&bobs).await, "you are bob");
+}
+
+// Issue 8: what was taken away fails the call, and nothing is used in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_that_is_gone_has_nothing_in_its_place() {
+    let ground = Ground::new().await;
+    let (second, _) = ground.vault("CANARY-bob-1").await;
+    let (first, credential) = ground.vault("CANARY-ann-1").await;
+    let both = [first.as_str(), second.as_str()];
+    let (used, later) = (ground.session(&both).await, ground.session(&both).await);
+    assert_eq!(ground.who(&used).await, "you are ann");
+    ground.delete(&credential).await;
+    assert!(ground.refused(&used).await.contains("is archived or deleted"));
+    assert!(!ground.named.was_called_by("bob"));
+    let since = ground.session(&both).await;
+    assert_eq!(ground.who(&since).await, "you are bob", "it never had the other one");
+    let again = ground.put(&first, "CANARY-cat-1").await;
+    assert_eq!(ground.who(&later).await, "you are cat");
+
+    let archived = ground.session(&[&first]).await;
+    ground.ann.post(&format!("{again}/archive"), &json!({})).await;
+    assert!(ground.refused(&archived).await.contains("is archived or deleted"));
+    let session = ground.session(&[&second]).await;
+    let gone = ground.session(&[&second]).await;
+    ground.ann.post(&format!("/v1/vaults/{second}/archive"), &json!({})).await;
+    assert!(ground.refused(&session).await.contains("is archived;"));
+    ground.delete(&format!("/v1/vaults/{second}")).await;
+    assert!(ground.refused(&gone).await.contains("was deleted;"));
+
+    let late = empty_vault(&ground.ann).await;
+    let expired = json!({
+        "type": "mcp_oauth", "mcp_server_url": ground.named.url, "access_token": "CANARY-dan-1",
+        "expires_at": "2020-01-01T00:00:00+00:00",
+    });
+    ground.put_as(&late, &expired).await;
+    let session = ground.session(&[&late]).await;
+    assert!(ground.refused(&session).await.contains("expired at 2020-01-01"));
+}
+
+// S2-41: a sub-agent works for the same people.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_41_a_sub_agent_has_the_vaults_of_the_session_at_the_top() {
+    let scout = Scout { model: "scripted/calls", waits: true };
+    let free = json!({"name": "glob", "permission_policy": {"type": "always_allow"}});
+    let asks = json!({"permission_policy": {"type": "always_ask"}});
+    let toolset = json!([
+        {"type": "agent_toolset_20260401", "default_config": asks, "configs": [free]},
+    ]);
+    let house = house(|builder| builder.tool(scout)).await;
+    let ground = Ground::with(house, "scripted/boss", &toolset).await;
+    let (vault, _) = ground.vault("CANARY-ann-1").await;
+    let session = ground.session(&[&vault]).await;
+    let path = format!("/v1/sessions/{session}");
+    let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
+    ground.ann.post(&format!("{path}/events"), &json!({"events": [said]})).await;
+    let threads = format!("{path}/threads");
+    let listed = until(&ground.ann, &threads, |found| found["data"][1].is_object()).await;
+    let events = format!("{threads}/{}/events", text(&listed["data"][1]["id"]));
+    let asks = |found: &Value| !of_kind(found, "session.status_idle").is_empty();
+    let below = until(&ground.ann, &events, asks).await;
+    let asked = &of_kind(&below, "session.status_idle")[0]["stop_reason"]["event_ids"][0];
+    let yes = json!({"type": "user.tool_confirmation", "tool_use_id": asked, "result": "allow"});
+    ground.ann.post(&format!("{path}/events"), &json!({"events": [yes]})).await;
+    let called = |found: &Value| found.to_string().contains("you are ");
+    let below = until(&ground.ann, &events, called).await;
+    assert!(below.to_string().contains("you are ann"), "{below}");
+    assert!(!ground.named.was_called_by("node"));
+}

@@ -1,0 +1,144 @@
+"""Sessions with vaults of their own, as the official SDK opens them: whom a mounted server sees."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import anthropic
+import pytest
+
+from conftest import KEY, serving
+
+PEER = Path(__file__).parents[3] / "haft-mcp/tests/it/named_peer.py"
+
+
+@pytest.fixture
+def peer(tmp_path):
+    """A server that knows its callers by their tokens."""
+    command = [sys.executable, str(PEER), str(tmp_path / "done")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    yield process.stdout.readline().strip()
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """The key of somebody of another tenant."""
+    command = [os.environ["HAFT"], "keys", "create", "--data", str(tmp_path / "data")]
+    command += ["--tenant", "other", "--actor", "eve", "--scope", "read", "--scope", "write"]
+    return subprocess.check_output(command, text=True).strip()
+
+
+def mount(url, peer, token):
+    """Mounts the server, which sees this token unless a session brings another one."""
+    body = {"name": "named", "url": peer, "headers": {"Authorization": f"Bearer {token}"}}
+    headers = {"x-api-key": KEY, "content-type": "application/json"}
+    request = urllib.request.Request(
+        f"{url}/haft/v1/mcp/servers", json.dumps(body).encode(), headers
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert json.load(answer)["tools"]["who"] == "named_who"
+
+
+def vault_with(client, peer, token):
+    vault = client.beta.vaults.create(display_name="x")
+    auth = {"type": "static_bearer", "token": token, "mcp_server_url": peer}
+    return vault.id, client.beta.vaults.credentials.create(vault.id, auth=auth).id
+
+
+def called(client, provider, session, tool):
+    """Has a session's model call the server, says yes, and returns the result."""
+    provider.will_answer([{"tool": tool, "input": {}}], [{"text": "done"}])
+    message = {"type": "user.message", "content": [{"type": "text", "text": "go"}]}
+    seen = []
+    with client.beta.sessions.events.stream(session.id) as stream:
+        client.beta.sessions.events.send(session.id, events=[message])
+        for event in stream:
+            seen.append(event)
+            if event.type != "session.status_idle":
+                continue
+            if event.stop_reason.type != "requires_action":
+                break
+            yes = {
+                "type": "user.tool_confirmation",
+                "tool_use_id": event.stop_reason.event_ids[0],
+                "result": "allow",
+            }
+            client.beta.sessions.events.send(session.id, events=[yes])
+    assert "CANARY" not in json.dumps(provider.requests)
+    assert "CANARY" not in str([event.to_dict() for event in seen])
+    # What a person has to mend ends the run, and the model is not asked again.
+    provider.answers.clear()
+    return next(event for event in seen if event.type == "agent.mcp_tool_result")
+
+
+def who(client, provider, session):
+    result = called(client, provider, session, "named_who")
+    assert not result.is_error, result
+    return result.content[0].text
+
+
+def test_a_session_is_let_in_by_its_own_vaults(provider, peer, stranger, tmp_path):
+    data = tmp_path / "data"
+    with serving(provider, data) as url:
+        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        vault, credential = vault_with(client, peer, "CANARY-node-1")
+        mount(url, peer, f"vault://{vault}/{credential}")
+        agent = client.beta.agents.create(
+            name="x",
+            model="claude-opus-5-5",
+            mcp_servers=[{"type": "url", "name": "it", "url": peer}],
+            tools=[{"type": "mcp_toolset", "mcp_server_name": "it"}],
+        )
+        environment = client.beta.environments.create(name="x")
+
+        def opened(*vaults):
+            return client.beta.sessions.create(
+                agent=agent.id, environment_id=environment.id, vault_ids=list(vaults)
+            )
+
+        anns, annas = vault_with(client, peer, "CANARY-ann-1")
+        bobs, _ = vault_with(client, peer, "CANARY-bob-1")
+        ann, bob, nobody = opened(anns, bobs), opened(bobs), opened()
+        assert (ann.vault_ids, nobody.vault_ids) == ([anns, bobs], [])
+        assert client.beta.sessions.retrieve(bob.id).vault_ids == [bobs]
+        assert who(client, provider, ann) == "you are ann"
+        assert who(client, provider, bob) == "you are bob"
+        assert who(client, provider, nobody) == "you are node"
+        revealed = called(client, provider, ann, "named_reveal")
+        assert revealed.content[0].text == "you have [redacted]"
+        client.beta.vaults.credentials.update(
+            annas, vault_id=anns, auth={"type": "static_bearer", "token": "CANARY-cat-2"}
+        )
+        assert who(client, provider, ann) == "you are cat"
+        assert who(client, provider, bob) == "you are bob"
+
+        eve = anthropic.Anthropic(base_url=url, api_key=stranger, max_retries=0)
+        theirs = eve.beta.vaults.create(display_name="x")
+        with pytest.raises(anthropic.NotFoundError):
+            opened(theirs.id)
+        with pytest.raises(anthropic.NotFoundError):
+            eve.beta.sessions.create(
+                agent=agent.id, environment_id=environment.id, vault_ids=[anns]
+            )
+
+    with serving(provider, data) as url:
+        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        assert client.beta.sessions.retrieve(ann.id).vault_ids == [anns, bobs]
+        assert who(client, provider, ann) == "you are cat"
+        client.beta.vaults.credentials.delete(annas, vault_id=anns)
+        refused = called(client, provider, ann, "named_who")
+        assert refused.is_error
+        assert "whoever keeps the vault" in refused.content[0].text
+        assert annas in refused.content[0].text
+        assert who(client, provider, bob) == "you are bob"
+        assert who(client, provider, nobody) == "you are node"
+
+    done = (tmp_path / "done").read_text().split("\n")
+    assert (done.count("tools/call ann"), done.count("tools/call cat")) == (2, 2)
+    kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+    assert b"CANARY" not in kept
