@@ -32,6 +32,7 @@ mod openapi;
 mod pages;
 mod plan;
 mod presence;
+mod roster;
 mod routes;
 mod secrets;
 mod server;

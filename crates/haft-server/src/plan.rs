@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haft_agent::ModelName;
 use haft_core::permission::{Exposure, Level, Verdict};
-use haft_core::session::{Agent, Config, Environment, Toolset};
+use haft_core::session::{Agent, Colleague, Config, Environment, Toolset};
 use haft_core::tool::{Definition, Executor, Gate, Ownership, Schema};
 use haft_core::{Millis, ToolName};
 use haft_runtime::registry::Registry;
@@ -17,6 +17,7 @@ use crate::app::Ground;
 use crate::error::Error;
 use crate::mcp_toolset::{McpServerParam, McpToolset};
 use crate::memory_tools::{self, AttachedStore};
+use crate::roster;
 use crate::skills::{Skill, introduced};
 
 /// The tools of the toolset that need a network service, which this server has not.
@@ -336,22 +337,45 @@ pub(crate) struct Cast {
     pub(crate) environment: Environment,
     pub(crate) skills: Vec<Skill>,
     pub(crate) stores: Vec<AttachedStore>,
+    /// To whom it may give work.
+    pub(crate) roster: Vec<Member>,
+}
+
+/// An agent to which another one may give work. It has no roster itself.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) cast: Cast,
+}
+
+impl Cast {
+    /// Attaches memory stores: all who work in a session have them.
+    pub(crate) fn attach(&mut self, stores: &[AttachedStore]) {
+        self.stores = stores.to_vec();
+        self.roster.iter_mut().for_each(|member| member.cast.attach(stores));
+    }
 }
 
 /// Returns how a session of an agent behaves.
 pub(crate) fn config(cast: Cast, ground: &Ground) -> Result<Config, Error> {
     let mut terms = terms(&cast.tools, &cast.servers, ground)?;
-    let Cast { id, version, model, instructions, environment, skills, stores, .. } = cast;
+    let Cast { id, version, model, instructions, environment, skills, stores, roster, .. } = cast;
     let instructions = introduced(instructions, &skills);
     let instructions = memory_tools::introduced(instructions, &stores);
+    let instructions = roster::introduced(instructions, &roster);
     let exposed = terms.exposure.allow.get_or_insert_default();
-    for tool in memory_tools::tools(&stores) {
+    for tool in memory_tools::tools(&stores).into_iter().chain(roster::tools(&roster)) {
         if !exposed.insert(tool.clone()) {
             return Err(Error::invalid(format!("tools: two tools are called \"{tool}\"")));
         }
     }
     let agent = Agent { id, version, model, instructions, environment: Some(environment) };
-    Ok(Config { agent: Some(agent), ..terms })
+    let colleague = |Member { name, description, cast }| {
+        Ok(Colleague { name, description, config: config(cast, ground)? })
+    };
+    let roster = roster.into_iter().map(colleague).collect::<Result<_, Error>>()?;
+    Ok(Config { agent: Some(agent), roster, ..terms })
 }
 
 /// Returns which tools an agent's sessions have, and who is asked about them.

@@ -1,6 +1,6 @@
 //! A session as the API shows it: read from its log, with the words that a client put beside it.
 
-use haft_core::session::{Activity, Config, Event, Phase, State};
+use haft_core::session::{Activity, Config, Event, Open, Phase, State};
 use haft_core::{Actor, SessionId, Timestamp};
 use haft_store::{Loaded, Store, Tenant, Which};
 use serde_json::{Map, Value, json};
@@ -11,6 +11,7 @@ use crate::error::{Error, Kind};
 use crate::feed;
 use crate::objects::{Members, Object, Sort};
 use crate::plan::Cast;
+use crate::roster;
 use crate::routes::v1::resources;
 use crate::session_vaults::vaults_of;
 
@@ -115,11 +116,14 @@ impl Session {
         let version = Which::Number(agent.version);
         let shown = app.objects().find(tenant, Sort::Agent, &agent.id, version).await?;
         let shown = shown.ok_or_else(|| Error::internal("the session's agent is gone"))?;
+        let mut with_roster = agent_of_session(&shown, agent.version);
+        let multiagent = roster::shown(app, tenant, &shown).await?;
+        with_roster.insert("multiagent".to_owned(), multiagent);
         let environment = agent.environment.as_ref().map(|environment| &environment.id);
         Ok(json!({
             "id": self.id.to_string(),
             "type": "session",
-            "agent": agent_of_session(&shown, agent.version),
+            "agent": with_roster,
             "archived_at": beside("archived_at"),
             "created_at": self.created_at.to_string(),
             "updated_at": self.updated_at.to_string(),
@@ -153,32 +157,40 @@ pub(crate) fn status_of(state: &State) -> &'static str {
     }
 }
 
-/// An agent within a session has no dates of its own.
+/// An agent within a session has no dates of its own, and its roster is the session's.
 pub(crate) fn agent_of_session(agent: &Object, version: u64) -> Map<String, Value> {
     let mut shown = crate::routes::v1::agents::shown(agent);
-    for absent in ["created_at", "updated_at", "archived_at", "metadata"] {
+    for absent in ["created_at", "updated_at", "archived_at", "metadata", "multiagent"] {
         shown.remove(absent);
     }
     shown.insert("version".to_owned(), version.into());
     shown
 }
 
-/// Reads what is kept beside a session's log, and whose it is, for whoever has no caller.
+/// Reads what is kept beside a session's log, and whose it is, for whoever has no caller. What
+/// works for a session has what is beside that.
 pub(crate) async fn kept_beside(
     store: &Store,
     session: SessionId,
 ) -> Result<Option<(Tenant, Members)>, Error> {
     let Some(loaded) = store.load(session).await? else { return Ok(None) };
-    let place = Sort::Session.place(&loaded.tenant, &session.to_string())?;
+    let top = loaded.state.as_open().map_or(session, Open::root);
+    let place = Sort::Session.place(&loaded.tenant, &top.to_string())?;
     let found = store.version(&place, Which::Latest).await?;
     let Some(body) = found.and_then(|version| version.body) else { return Ok(None) };
     Ok(Some((loaded.tenant, serde_json::from_slice(&body).map_err(Error::internal)?)))
+}
+
+/// The skills of those who work for an agent, by the ids of their agents.
+fn roster_skills(cast: &Cast) -> Value {
+    cast.roster.iter().map(|member| (member.cast.id.clone(), json!(member.cast.skills))).collect()
 }
 
 /// What is kept beside a session's log.
 pub(crate) fn beside(title: Option<&str>, metadata: &Value, cast: &Cast) -> Members {
     Members::from_iter([
         ("skills".to_owned(), json!(cast.skills)),
+        ("roster_skills".to_owned(), roster_skills(cast)),
         ("title".to_owned(), json!(title)),
         ("metadata".to_owned(), metadata.clone()),
     ])

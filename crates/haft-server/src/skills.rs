@@ -146,7 +146,15 @@ pub(crate) fn introduced(instructions: Option<String>, skills: &[Skill]) -> Opti
 pub async fn place(store: &Store, session: SessionId, directory: &Path) -> io::Result<Placed> {
     let beside = kept_beside(store, session).await.map_err(io::Error::other)?;
     let Some((tenant, mut beside)) = beside else { return Ok(Placed::Nothing) };
-    let skills = beside.remove("skills").unwrap_or_else(|| Value::Array(Vec::new()));
+    let loaded = store.load(session).await.map_err(io::Error::other)?;
+    let open = loaded.as_ref().and_then(|loaded| loaded.state.as_open());
+    let works_for_another = open.filter(|open| open.parent.is_some());
+    let agent = works_for_another.and_then(|open| open.config.agent.as_ref());
+    let own = agent.and_then(|agent| beside.get_mut("roster_skills")?.get_mut(&agent.id));
+    let skills = match own {
+        Some(skills) => skills.take(),
+        None => beside.remove("skills").unwrap_or_else(|| Value::Array(Vec::new())),
+    };
     let skills: Vec<Skill> = serde_json::from_value(skills).map_err(io::Error::other)?;
     for Skill { name, files, .. } in &skills {
         for KeptFile { path, artifact } in files {

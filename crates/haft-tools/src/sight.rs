@@ -106,7 +106,10 @@ impl Viewer {
 
     /// A session that the asking one opened itself.
     pub(crate) async fn child(&self, named: &str) -> Result<ListedSession, ToolError> {
-        let found = self.session(Some(named)).await?;
+        let session: SessionId = named.parse().map_err(|_| unknown(named))?;
+        let found = listed(&self.store, session, Some(&self.own)).await;
+        let found = found.ok().filter(|found| self.is_kin(found));
+        let found = found.ok_or_else(|| unknown(named))?;
         if found.parent != Some(self.own.session) {
             let message = format!(
                 "expected a session that this one opened, found {}; `session_list_children` \
@@ -116,6 +119,11 @@ impl Viewer {
             return Err(ToolError::invalid(message));
         }
         Ok(found)
+    }
+
+    /// Whether a session is one of the same agent, or works for the asking one as another.
+    fn is_kin(&self, other: &ListedSession) -> bool {
+        agent_of(other) == self.agent || other.parent == Some(self.own.session)
     }
 
     /// How a session is related to the asking one.
@@ -170,7 +178,7 @@ impl Viewer {
         session: SessionId,
     ) -> Result<Vec<ListedSession>, ToolError> {
         let mut found = self.below(Some(session)).await?;
-        found.retain(|one| agent_of(one) == self.agent);
+        found.retain(|one| self.is_kin(one));
         Ok(found)
     }
 

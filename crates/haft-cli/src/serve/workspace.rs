@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use haft_core::SessionId;
-use haft_core::session::Network as Wanted;
+use haft_core::session::{Network as Wanted, Open};
 use haft_sandbox::mounts::{Access, Mounts, Root};
 use haft_sandbox::policy::Network;
 use haft_sandbox::virtual_path::VirtualPath;
@@ -21,7 +21,8 @@ pub(super) async fn of(
     let open = loaded.as_ref().and_then(|loaded| loaded.state.as_open());
     let agent = open.and_then(|open| open.config.agent.as_ref());
     let environment = agent.and_then(|agent| agent.environment.as_ref());
-    let host = data.join("workspaces").join(session.to_string());
+    let home_of = shared_with(&store, session, open).await.map_err(|error| error.to_string())?;
+    let host = data.join("workspaces").join(home_of.to_string());
     std::fs::create_dir_all(&host).map_err(|error| error.to_string())?;
     let uploads = data.join("uploads").join(session.to_string());
     place_uploads(&store, session, &uploads).await.map_err(|error| error.to_string())?;
@@ -43,6 +44,20 @@ pub(super) async fn of(
         Some(Wanted::Off) | None => Network::Off,
     };
     Ok(workspace)
+}
+
+/// Returns the session whose files a session works with: an agent of a roster shares those of
+/// whoever gives it work.
+async fn shared_with(
+    store: &Store,
+    session: SessionId,
+    open: Option<&Open>,
+) -> Result<SessionId, haft_store::Error> {
+    let Some(parent) = open.and_then(|open| open.parent) else { return Ok(session) };
+    let loaded = store.load(parent.session).await?;
+    let above = loaded.as_ref().and_then(|loaded| loaded.state.as_open());
+    let has_roster = above.is_some_and(|above| !above.config.roster.is_empty());
+    Ok(if has_roster { parent.session } else { session })
 }
 
 fn virtual_path(path: &str) -> Result<VirtualPath, String> {

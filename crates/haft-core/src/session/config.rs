@@ -30,6 +30,9 @@ pub struct Config {
     /// The tools as it knows them.
     #[serde(skip_serializing_if = "is_default")]
     pub toolset: Toolset,
+    /// The agents to which it may give work. When there are any, it gives work to nobody else.
+    #[serde(skip_serializing_if = "is_default")]
+    pub roster: Vec<Colleague>,
     /// What is done with a message that arrives while the session is busy.
     #[serde(skip_serializing_if = "is_default")]
     pub on_message: MessageRule,
@@ -60,6 +63,7 @@ impl Default for Config {
             exposure: Exposure::default(),
             agent: None,
             toolset: Toolset::default(),
+            roster: Vec::new(),
             on_message: MessageRule::default(),
             on_misuse: MisuseRule::default(),
             limits: Limits::default(),
@@ -70,10 +74,28 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns the agent of a name, or of an id, to which work may be given.
+    pub fn colleague(&self, named: &str) -> Option<&Colleague> {
+        let by_name = self.roster.iter().find(|colleague| colleague.name == named);
+        by_name.or_else(|| self.roster.iter().find(|colleague| colleague.id() == Some(named)))
+    }
+
     /// Returns how a child behaves that wishes to behave like `wish`: it may do nothing that its
-    /// parent may not, and is asked about at least as much.
+    /// parent may not, and is asked about at least as much. The tools of the roster's agents were
+    /// settled along with the parent's own, so they have those.
     #[must_use]
     pub fn narrowed_by(&self, wish: &Self) -> Self {
+        let is_colleague = self.roster.iter().any(|colleague| colleague.config == *wish);
+        let (exposure, toolset) = match is_colleague {
+            true => {
+                let denied = Exposure { allow: None, deny: self.exposure.deny.clone() };
+                (denied.narrowed_by(&wish.exposure), self.toolset.joined_by(&wish.toolset))
+            }
+            false => {
+                let exposure = self.exposure.narrowed_by(&wish.exposure);
+                (exposure, self.toolset.narrowed_by(&wish.toolset))
+            }
+        };
         Self {
             driver: Driver::Model,
             level: self.level.max(wish.level),
@@ -81,15 +103,35 @@ impl Config {
                 Profile::Haft => Profile::Haft,
                 Profile::Steerable => wish.profile,
             },
-            exposure: self.exposure.narrowed_by(&wish.exposure),
+            exposure,
             agent: wish.agent.clone(),
-            toolset: self.toolset.narrowed_by(&wish.toolset),
+            toolset,
+            roster: Vec::new(),
             on_message: wish.on_message,
             on_misuse: self.on_misuse.max(wish.on_misuse),
             limits: self.limits.narrowed_by(&wish.limits),
             suspend_ttl: self.suspend_ttl.into_iter().chain(wish.suspend_ttl).min(),
             settle_ttl: self.settle_ttl.min(wish.settle_ttl),
         }
+    }
+}
+
+/// An agent to which a session may give work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Colleague {
+    /// What it is called.
+    pub name: String,
+    /// What it is good for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How its sessions wish to behave.
+    pub config: Config,
+}
+
+impl Colleague {
+    /// Returns the id of its agent.
+    pub fn id(&self) -> Option<&str> {
+        self.config.agent.as_ref().map(|agent| agent.id.as_str())
     }
 }
 
@@ -210,5 +252,72 @@ impl Default for Limits {
             spend_per_session: None,
             depth: 3,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::name::ToolName;
+    use crate::permission::Verdict;
+    use crate::session::Agent;
+
+    fn name(name: &str) -> ToolName {
+        ToolName::new(name).unwrap()
+    }
+
+    /// An agent that has some tools, and is asked about some.
+    fn agent(id: &str, tools: &[&str], asks: &[&str]) -> Config {
+        let allow: BTreeSet<ToolName> = tools.iter().map(|tool| name(tool)).collect();
+        let verdicts = asks.iter().map(|tool| (name(tool), Verdict::Ask)).collect();
+        Config {
+            agent: Some(Agent {
+                id: id.to_owned(),
+                version: 1,
+                model: "scripted/x".to_owned(),
+                instructions: None,
+                environment: None,
+            }),
+            exposure: Exposure { allow: Some(allow), ..Exposure::default() },
+            toolset: Toolset { verdicts, ..Toolset::default() },
+            ..Config::default()
+        }
+    }
+
+    fn coordinator() -> Config {
+        let mut own = agent("boss", &["session_delegate", "write"], &["write"]);
+        own.exposure.deny.insert(name("grep"));
+        let (name, config) =
+            ("Scout".to_owned(), agent("scout", &["read", "write", "grep"], &["read"]));
+        Config { roster: vec![Colleague { name, description: None, config }], ..own }
+    }
+
+    // S3-37: an agent of the roster has its own tools, and is asked about at least as much.
+    #[test]
+    fn s3_37_an_agent_of_the_roster_has_its_own_tools_and_the_stricter_word_about_each() {
+        let own = coordinator();
+        let scout = own.colleague("Scout").unwrap();
+        assert_eq!(own.colleague("scout"), Some(scout), "also by its id");
+        let child = own.narrowed_by(&scout.config);
+        let permits = |tool: &str| child.exposure.permits(&name(tool));
+        assert!(permits("read") && permits("write"));
+        assert!(!permits("session_delegate"), "it has no roster");
+        assert!(!permits("grep"), "what is denied here is denied there");
+        assert_eq!(child.toolset.verdicts.get(&name("read")), Some(&Verdict::Ask));
+        assert_eq!(child.toolset.verdicts.get(&name("write")), Some(&Verdict::Ask));
+        assert!(child.roster.is_empty());
+    }
+
+    // S3-37: whoever is not on it gets what both have.
+    #[test]
+    fn s3_37_whoever_only_resembles_an_agent_of_the_roster_is_narrowed_like_anyone() {
+        let own = coordinator();
+        let mut almost = own.roster[0].config.clone();
+        almost.limits.depth += 1;
+        let child = own.narrowed_by(&almost);
+        assert!(child.exposure.permits(&name("write")));
+        assert!(!child.exposure.permits(&name("read")));
     }
 }

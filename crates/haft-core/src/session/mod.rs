@@ -27,7 +27,7 @@ mod wake;
 
 pub use admission::{Approved, Basis, Permit, RejectReason, Rejection};
 pub use child::{Awaits, Delegation, Hears, Parent};
-pub use config::{Config, Driver, Limits, MessageRule, MisuseRule};
+pub use config::{Colleague, Config, Driver, Limits, MessageRule, MisuseRule};
 pub use decide::{accept, decide, note};
 pub use effect::{Decision, Effect, Reply};
 pub use event::{

@@ -83,15 +83,27 @@ impl Toolset {
         self.names.get(called).map_or(called, ToolName::as_str)
     }
 
-    /// Returns what a child knows that wishes to know `child`: no tool of its own that its parent
-    /// has not, and no laxer word about any.
+    /// Returns what another agent knows that works for this one: its own tools, and no laxer word
+    /// about any than this one's.
     #[must_use]
-    pub fn narrowed_by(&self, child: &Self) -> Self {
+    pub(super) fn joined_by(&self, colleague: &Self) -> Self {
+        Self { verdicts: self.strictest(colleague), ..colleague.clone() }
+    }
+
+    fn strictest(&self, child: &Self) -> BTreeMap<ToolName, Verdict> {
         let mut verdicts = self.verdicts.clone();
         for (tool, wish) in &child.verdicts {
             let verdict = verdicts.entry(tool.clone()).or_insert(*wish);
             *verdict = (*verdict).max(*wish);
         }
+        verdicts
+    }
+
+    /// Returns what a child knows that wishes to know `child`: no tool of its own that its parent
+    /// has not, and no laxer word about any.
+    #[must_use]
+    pub fn narrowed_by(&self, child: &Self) -> Self {
+        let verdicts = self.strictest(child);
         let names = if child.names.is_empty() { &self.names } else { &child.names };
         let mut mcp = self.mcp.clone();
         mcp.extend(child.mcp.clone());

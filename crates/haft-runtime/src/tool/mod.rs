@@ -78,8 +78,11 @@ impl Delegated {
 /// As whom a sub-agent works.
 #[derive(Debug)]
 pub enum Role {
-    /// As the agent whose call it is, in another session like that one.
+    /// As the agent whose call it is, in another session like that one. Refused where the
+    /// session has a roster.
     Same,
+    /// As an agent of the session's roster, by its name or id.
+    Colleague(String),
     /// As another, whose session wishes to behave so.
     Other(Box<Config>),
 }

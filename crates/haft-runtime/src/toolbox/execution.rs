@@ -89,9 +89,9 @@ impl Toolbox {
         };
         let (child, message) = (SessionId::from_bits(child), MessageId::from_bits(message));
         let Delegated { role, task, goal, until } = given;
-        let config = match role {
-            Role::Same => own.clone(),
-            Role::Other(config) => *config,
+        let config = match wished(role, own) {
+            Ok(config) => config,
+            Err(error) => return AttemptReport::Returned(self.clean(error.into_returned())),
         };
         let awaits = match until {
             Until::Word => Awaits::Word,
@@ -273,6 +273,35 @@ impl Prepared {
     fn origin(&self) -> Origin<'_> {
         let Self { registered, arguments, context, .. } = self;
         Origin { registered, context, arguments: Some(arguments) }
+    }
+}
+
+/// How a sub-agent wishes to behave that works as someone for a session that is set up so.
+fn wished(role: Role, own: &Config) -> Result<Config, ToolError> {
+    let listed = || {
+        let names: Vec<&str> = own.roster.iter().map(|colleague| &*colleague.name).collect();
+        names.join("`, `")
+    };
+    match role {
+        Role::Same if own.roster.is_empty() => Ok(own.clone()),
+        Role::Other(config) => Ok(*config),
+        Role::Same => Err(ToolError::invalid(format!(
+            "this session gives work to its roster only; name one of `{}`",
+            listed()
+        ))),
+        Role::Colleague(named) => match own.colleague(&named) {
+            Some(colleague) => Ok(colleague.config.clone()),
+            None if own.roster.is_empty() => Err(ToolError::invalid(
+                "this session has no roster; name nobody, and this agent does it in another session",
+            )),
+            None => {
+                let named: String = named.chars().take(80).collect();
+                Err(ToolError::invalid(format!(
+                    "expected an agent of the roster, one of `{}`, found {named:?}",
+                    listed()
+                )))
+            }
+        },
     }
 }
 

@@ -8,9 +8,13 @@ use haft_agent::Script;
 use haft_core::session::Returned;
 use haft_core::tool::{Definition, Gate, Mutates, Reach, Schema, Undo, UndoSource};
 use haft_core::{Actor, ActorId, ActorKind, CallResult, Millis, Output};
-use haft_runtime::{Clock, FunctionTool, Haft, HaftBuilder, Tool};
+use haft_runtime::{Clock, FunctionTool, Haft, HaftBuilder, SealingKey, Tool};
+use haft_sandbox::launcher::Launcher;
+use haft_sandbox::mounts::{Access, Mounts, Root};
+use haft_sandbox::virtual_path::VirtualPath;
 use haft_server::{Config, Keys, ModelSettings, Models, Scope, Server};
 use haft_store::{Store, Tenant};
+use haft_tools::{Hands, HandsSettings, Workspace, install};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -101,15 +105,38 @@ impl House {
         scripts: &[(&str, &str)],
         config: impl FnOnce(&Haft) -> Config,
     ) -> Self {
+        let notes = Arc::new(AtomicU32::new(1));
+        Self::over(more(tools(&notes)), notes, scripts, config).await
+    }
+
+    /// With the managed tools and nothing else. Their sessions share a directory.
+    pub(crate) async fn managed(scripts: &[(&str, &str)]) -> Self {
+        let hands = Hands::new(HandsSettings::new(Launcher::this_program()), |_| {
+            let at = VirtualPath::parse("/workspace", &VirtualPath::top());
+            let home = at.map_err(|error| error.to_string())?;
+            let host = std::env::temp_dir();
+            let root = Root { at: home.clone(), host, access: Access::ReadOnly };
+            let mounts = Mounts::open([root]).map_err(|error| error.to_string())?;
+            Ok(Workspace::new(mounts, home))
+        });
+        let builder = install(Haft::builder().sealing_key(SealingKey::new([7; 32])), hands);
+        Self::over(builder, Arc::default(), scripts, |_| Config::default()).await
+    }
+
+    async fn over(
+        builder: HaftBuilder,
+        notes: Arc<AtomicU32>,
+        scripts: &[(&str, &str)],
+        config: impl FnOnce(&Haft) -> Config,
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(data.path()).unwrap();
-        let notes = Arc::new(AtomicU32::new(1));
         let scripts = [("asks", ASKS)].iter().chain(scripts);
         let scripts: BTreeMap<_, _> = scripts
             .map(|(name, text)| ((*name).to_owned(), Script::from_json(text).unwrap()))
             .collect();
         let model = Models::new(ModelSettings { scripts, ..ModelSettings::default() });
-        let haft = more(tools(&notes)).model(model).start(store.clone()).unwrap();
+        let haft = builder.model(model).start(store.clone()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = Config { client_grace: None, ..config(&haft) };
         let server = Server::bind(haft.clone(), listener, config).await.unwrap();

@@ -7,6 +7,7 @@ mod channels;
 mod doors;
 mod grants;
 mod house;
+mod rosters;
 mod rules;
 mod scopes;
 mod steerable;

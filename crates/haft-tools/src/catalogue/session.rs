@@ -14,6 +14,8 @@ const SESSIONS: &[DeclaredEffect] = &[DeclaredEffect::SessionRead];
 const BOTH: &[DeclaredEffect] = &[DeclaredEffect::SessionRead, DeclaredEffect::MemoryRead];
 const LOOKS: &[DeclaredEffect] =
     &[DeclaredEffect::SessionRead, DeclaredEffect::MemoryRead, DeclaredEffect::SandboxExecute];
+/// How long a session waits for the last words of another.
+const PATIENCE: Millis = Millis::from_secs(7 * 24 * 3600);
 /// Longer than the tool itself waits.
 const RUN_TIME: Millis = Millis::from_secs(11 * 60);
 const SNAPSHOT: &str = "sessionId:s agentId:s parentSessionId:s? relationToCurrent:s? \
@@ -193,9 +195,12 @@ fn delegate() -> Definition {
             "title": text("The outcome that it is to achieve, in a line."),
             "detail": text("More about the outcome; needs a title."),
             "successCriteria": criteria,
+            "agent": text("Who of this session's roster does it, by name; needed where there is one."),
+            "wait": flag("Whether to wait until it is done: its last words are then the result."),
         }),
     );
     let mut definition = define("session_delegate", &routed, &input);
+    definition.suspend_ttl = PATIENCE;
     definition.facets = keeps(Scope::Session, &[DeclaredEffect::SessionWrite]);
     definition.output_schema = Some(answers("parentSessionId:s childSession:o seededEventIds:a"));
     definition

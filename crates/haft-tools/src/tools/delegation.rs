@@ -1,4 +1,4 @@
-//! Giving work to another session of the same agent, and waiting for it.
+//! Giving work to another session, of the same agent or of one of its roster, and waiting for it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -32,6 +32,9 @@ struct Work {
     detail: Option<String>,
     #[serde(default)]
     success_criteria: Vec<String>,
+    agent: Option<String>,
+    #[serde(default)]
+    wait: bool,
 }
 
 impl Work {
@@ -58,10 +61,10 @@ pub(super) fn delegate(
     let has_goal = goal.is_some();
     let told = move |child: SessionId| Output::of_value(opened(parent, child, has_goal));
     Ok(Delegated {
-        role: Role::Same,
+        role: work.agent.map_or(Role::Same, Role::Colleague),
         task: vec![ContentBlock::Text { text: work.message }],
         goal,
-        until: Until::Opening(Box::new(told)),
+        until: if work.wait { Until::Word } else { Until::Opening(Box::new(told)) },
     })
 }
 

@@ -1,13 +1,14 @@
 //! A session's log as the API's events.
 
+use std::collections::BTreeMap;
 use std::mem;
 
 use haft_core::journal::{Entry, JournalError};
 use haft_core::json::{JsonLimits, parse_object};
 use haft_core::permission::Verdict;
 use haft_core::session::{
-    Decided, Delegation, Event, InterruptCause, Rejection, SuspensionKind, Toolset, TurnEnding,
-    Usage,
+    Colleague, Decided, Delegation, Event, InterruptCause, Rejection, SuspensionKind, Toolset,
+    TurnEnding, Usage,
 };
 use haft_core::tool::Executor;
 use haft_core::{CallId, CallResult, ErrorClass, Failure, Outcome, SessionId, Timestamp};
@@ -27,6 +28,8 @@ use super::{blocks, output_blocks, result_blocks};
 pub struct Projection {
     session: SessionId,
     toolset: Toolset,
+    /// The names of the agents to which it gives work, by their ids.
+    colleagues: BTreeMap<String, String>,
     activity: Activity,
     told: Told,
     calls: Vec<OpenCall>,
@@ -87,6 +90,7 @@ impl Projection {
         Self {
             session,
             toolset: Toolset::default(),
+            colleagues: BTreeMap::new(),
             activity: Activity::Idle,
             told: Told::Idle { blocked_on: Vec::new() },
             calls: Vec::new(),
@@ -160,6 +164,10 @@ impl Projection {
         match event {
             Event::SessionOpened { config, .. } | Event::SessionReconfigured { config, .. } => {
                 self.toolset = config.toolset.clone();
+                let named = |colleague: &Colleague| {
+                    Some((colleague.id()?.to_owned(), colleague.name.clone()))
+                };
+                self.colleagues = config.roster.iter().filter_map(named).collect();
             }
             Event::SessionInterrupted { cause: InterruptCause::Asked, .. } => {
                 self.emit("user.interrupt", None, json!({}));
@@ -284,9 +292,14 @@ impl Projection {
         let agent = delegation.config.agent.as_ref();
         let members = json!({
             "session_thread_id": thread_id(delegation.child),
-            "agent_name": agent.map_or("sub-agent", |agent| agent.id.as_str()),
+            "agent_name": self.agent_name(agent.map(|agent| agent.id.as_str())),
         });
         self.emit("session.thread_created", None, members);
+    }
+
+    fn agent_name<'a>(&'a self, id: Option<&'a str>) -> &'a str {
+        let Some(id) = id else { return "sub-agent" };
+        self.colleagues.get(id).map_or(id, String::as_str)
     }
 
     fn propose(

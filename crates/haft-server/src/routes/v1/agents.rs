@@ -22,6 +22,7 @@ use crate::openapi::Changes;
 use crate::plan::{
     ModelParam, ToolParam, checked_metadata, reads_files, settled_model, settled_tools,
 };
+use crate::roster::{self, Multiagent, Owner};
 
 const SORT: Sort = Sort::Agent;
 /// How many skills an agent may have.
@@ -41,7 +42,7 @@ pub(crate) struct Declared {
     metadata: BTreeMap<String, String>,
     mcp_servers: Option<Vec<McpServerParam>>,
     skills: Option<Vec<SkillParam>>,
-    multiagent: Option<Value>,
+    multiagent: Option<Multiagent>,
     execution_identity: Option<Value>,
 }
 
@@ -57,17 +58,20 @@ pub(crate) struct SkillParam {
 }
 
 impl Declared {
-    /// Checks it, and returns it as it is kept.
-    async fn settled(&self, app: &App, caller: &Caller) -> Result<Members, Error> {
+    /// Checks it, and returns it as it is kept under an id, in a version.
+    async fn settled(
+        &self,
+        app: &App,
+        caller: &Caller,
+        id: &str,
+        version: u64,
+    ) -> Result<Members, Error> {
         if !(1..=256).contains(&self.name.chars().count()) {
             return Err(Error::invalid("name: expected 1 to 256 characters"));
         }
         let ground = &app.ground(&caller.tenant);
         let servers = self.mcp_servers.as_deref().unwrap_or_default();
         checked_servers(servers, &ground.mounted)?;
-        if self.multiagent.as_ref().is_some_and(|given| !given.is_null()) {
-            return Err(Error::unsupported("`multiagent`"));
-        }
         let identity = json!({ "type": "service_account" });
         if self.execution_identity.as_ref().is_some_and(|given| *given != identity) {
             return Err(Error::unsupported("an `execution_identity` other than the server's"));
@@ -75,6 +79,13 @@ impl Declared {
         checked_metadata(&self.metadata)?;
         let tools = self.tools.as_deref().unwrap_or_default();
         let skills = self.settled_skills(app, caller).await?;
+        let multiagent = match &self.multiagent {
+            Some(given) => {
+                let owner = Owner { id, version, name: &self.name };
+                Some(roster::settled(app, &caller.tenant, &owner, given).await?)
+            }
+            None => None,
+        };
         let kept = json!({
             "name": self.name,
             "model": settled_model(&self.model)?,
@@ -84,7 +95,7 @@ impl Declared {
             "metadata": self.metadata,
             "mcp_servers": servers,
             "skills": skills,
-            "multiagent": null,
+            "multiagent": multiagent,
             "execution_identity": identity,
         });
         match kept {
@@ -153,7 +164,7 @@ pub(crate) async fn create(
     caller.require(Scope::Write)?;
     params.finish()?;
     let id = app.fresh_id(SORT.prefix())?;
-    let members = declared.settled(&app, &caller).await?;
+    let members = declared.settled(&app, &caller, &id, 1).await?;
     let agent = put_first(&app, &caller, id, members).await?;
     Ok(Json(shown(&agent)))
 }
@@ -211,7 +222,7 @@ pub(crate) async fn update(
         return Err(Error::conflict(message));
     }
     let declared: Declared = read(changed(&agent, changes))?;
-    let members = declared.settled(&app, &caller).await?;
+    let members = declared.settled(&app, &caller, &id, version + 1).await?;
     let created_at = agent.text("created_at").unwrap_or_default();
     let members = stamped(members, version + 1, created_at, Value::Null);
     let (at, by) = (app.now(), &caller.actor);

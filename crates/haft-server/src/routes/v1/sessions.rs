@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use haft_core::SessionId;
 use haft_core::session::{Environment, State as SessionState};
-use haft_store::{Expected, Page, SessionFilter, Which};
+use haft_store::{Expected, Page, SessionFilter};
 use haft_wire::managed::SentEvent;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,8 +21,9 @@ use crate::error::Error;
 use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::memory_tools;
-use crate::objects::Sort;
-use crate::plan::{Cast, checked_metadata, config};
+use crate::objects::{Object, Sort};
+use crate::plan::{Cast, Member, checked_metadata, config};
+use crate::roster;
 use crate::session::{Session, beside};
 use crate::session_vaults;
 
@@ -107,7 +108,7 @@ pub(crate) async fn create(
     session_vaults::checked(&app, &caller, &declared.vault_ids).await?;
     let mut cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
     let attached = resources::attached(&app, &caller, declared.resources.clone(), &[]).await?;
-    cast.stores = memory_tools::attached(&attached);
+    cast.attach(&memory_tools::attached(&attached));
     let mut members = beside(declared.title.as_deref(), &json!(declared.metadata), &cast);
     members.insert("resources".to_owned(), attached.into());
     members.insert("vault_ids".to_owned(), declared.vault_ids.into());
@@ -128,19 +129,34 @@ pub(crate) async fn cast(
     (id, version): (&str, Option<u64>),
     place: &str,
 ) -> Result<Cast, Error> {
-    let latest = app.objects().get(&caller.tenant, Sort::Agent, id).await?;
-    require_current(&latest)?;
-    let current = latest.members.get("version").and_then(Value::as_u64);
-    let agent = match version.filter(|version| Some(*version) != current) {
-        None => latest,
-        Some(version) => {
-            let which = Which::Number(version);
-            let found = app.objects().find(&caller.tenant, Sort::Agent, id, which).await?;
-            found.ok_or_else(|| Error::not_found("version of the agent", id))?
-        }
-    };
+    let agent = roster::current(app, &caller.tenant, id, version).await?;
     let environment = app.objects().get(&caller.tenant, Sort::Environment, place).await?;
     require_current(&environment)?;
+    let environment =
+        Environment { network: environments::network(&environment), id: environment.id };
+    let mut cast = cast_of(app, caller, &agent, environment.clone()).await?;
+    for (id, version) in roster::listed(&agent) {
+        let agent = match id == agent.id {
+            // Itself, as it is in this session.
+            true => agent.clone(),
+            false => roster::current(app, &caller.tenant, &id, Some(version)).await?,
+        };
+        cast.roster.push(Member {
+            name: agent.text("name").unwrap_or_default().to_owned(),
+            description: agent.text("description").map(str::to_owned),
+            cast: cast_of(app, caller, &agent, environment.clone()).await?,
+        });
+    }
+    Ok(cast)
+}
+
+/// An agent where it works, without those who work for it.
+async fn cast_of(
+    app: &App,
+    caller: &Caller,
+    agent: &Object,
+    environment: Environment,
+) -> Result<Cast, Error> {
     let member = |name: &str| agent.members.get(name).cloned().unwrap_or_default();
     let model = member("model");
     let model = model.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -156,16 +172,14 @@ pub(crate) async fn cast(
     Ok(Cast {
         skills: found,
         stores: Vec::new(),
+        roster: Vec::new(),
         id: agent.id.clone(),
         version: member("version").as_u64().unwrap_or(agent.number),
         model: model.to_owned(),
         instructions: agent.text("system").map(str::to_owned),
         tools: read(member("tools"))?,
         servers: read(member("mcp_servers"))?,
-        environment: Environment {
-            network: environments::network(&environment),
-            id: environment.id,
-        },
+        environment,
     })
 }
 
