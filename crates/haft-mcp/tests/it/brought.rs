@@ -202,3 +202,19 @@ async fn what_a_session_brings_is_asked_for_before_each_call() {
     assert_eq!(failure.message, "ask whoever keeps the vault");
     assert_eq!(host.named.did_for("node"), ["initialize", "tools/list"], "nothing went as another");
 }
+
+// Issue 8: what a server offers to whom a session brings is held against what was accepted, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_is_another_one_for_whom_a_session_brings_is_not_called() {
+    let host = Host::start().await;
+    let (mal, nobody) = (host.node.session().await, host.node.session().await);
+    host.vault.put("mal", "CANARY-mal-1");
+    host.vault.brings(mal, Brings::Version("mal", 1));
+    let refused = host.who(mal).await;
+    assert!(
+        refused.contains("does not offer `who` as it was accepted to vault://v/mal"),
+        "{refused}"
+    );
+    assert_eq!(host.named.did_for("mal"), ["initialize", "tools/list"]);
+    assert_eq!(host.who(nobody).await, "you are node");
+}
