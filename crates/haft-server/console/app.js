@@ -60,9 +60,9 @@ function toggleTheme() {
 
 /** Asks for a key until one is good, then shows the console. */
 async function begin() {
-  await takeToken();
+  const isSpent = await takeToken() === "spent";
   const key = sessionStorage.getItem(KEY);
-  if (!key) return login();
+  if (!key) return login(isSpent ? "This address signed somebody in before, which it does once." : undefined);
   const haft = new Haft({ key });
   try {
     const me = await haft.again(() => haft.get("/me"));
@@ -82,16 +82,17 @@ function login(trouble) {
   }, trouble));
 }
 
-/** The address that `haft serve` prints carries a token that is good once. */
+/** The address that `haft serve` prints carries a token that is good once. @returns {Promise<"none" | "taken" | "spent">} */
 async function takeToken() {
   const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
-  if (!token) return;
+  if (!token) return "none";
   history.replaceState(null, "", `${location.pathname}#/inbox`);
   try {
     const { key } = await new Haft().post("/login", { token });
     sessionStorage.setItem(KEY, key);
+    return "taken";
   } catch {
-    // It was used before; the key is asked for.
+    return "spent";
   }
 }
 

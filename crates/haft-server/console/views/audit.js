@@ -39,7 +39,8 @@ export async function auditView(app) {
 /** @param {{ state: string, entries?: number, head?: string, message?: string }} chain */
 function verdict(chain) {
   if (chain.state !== "whole") return h("div", { class: "whole broken" }, icon("alert"), `This journal is not what was written: ${chain.message}`);
-  return h("div", { class: "whole" }, icon("check"), `Whole: ${chain.entries} entries, each chained to the one before.`, h("code", { title: "The hash of the last entry" }, chain.head));
+  return h("div", { class: "whole" }, icon("check"),
+    h("span", {}, `Whole: ${chain.entries} entries, each chained to the one before. `, h("code", { title: "The hash of the last entry" }, chain.head)));
 }
 
 /** @param {Kept} kept */

@@ -12,7 +12,7 @@ export function loginView(enter, trouble) {
     h("p", { class: "brand" }, h("img", { src: "/console/icon.svg", alt: "" }), "Haft"),
     h("h1", {}, "Sign in"),
     h("div", { class: "field" }, h("label", { for: "key" }, "API key"), input,
-      h("p", { class: "hint", id: "key-hint" }, "haft serve prints one when it starts for the first time; haft keys create makes more. It is kept in this tab until you close it.")),
+      h("p", { class: "hint", id: "key-hint" }, h("code", {}, "haft serve"), " prints one when it starts for the first time; ", h("code", {}, "haft keys create"), " makes more. It is kept in this tab until you close it.")),
     trouble ? h("p", { class: "problem", role: "alert" }, icon("alert"), trouble) : null,
     h("button", { class: "button primary", type: "submit" }, "Sign in")));
 }

@@ -9,11 +9,13 @@ import { HaftError } from "../haft.js";
 /** @type {Record<string, string>} */
 const TONES = { up: "good", idle: "", unauthorized: "warn", down: "bad" };
 
-/** The mounted servers, or nothing where none can be mounted. @param {App} app */
+/** The mounted servers, or nothing where none can be mounted; `data-asks` where one needs somebody. @param {App} app */
 export async function mountsPanel(app) {
   const list = h("ul", { class: "rows", "aria-label": "MCP servers" });
+  const panel = h("div", { class: "panel" }, h("div", { class: "title" }, h("h2", {}, "MCP servers")), list);
   const show = async () => {
     const { data } = await app.haft.get("/mcp/servers");
+    panel.toggleAttribute("data-asks", data.some((/** @type {any} */ server) => server.pending.length > 0 || ["down", "unauthorized"].includes(server.health.state)));
     fill(list, data.length === 0 ? h("li", {}, h("p", { class: "pad hint" }, "None is mounted. ", h("code", {}, "haft mcp add NAME URL"), " mounts one.")) : data.map((/** @type {any} */ server) => row(app, server, show)));
   };
   try {
@@ -22,7 +24,7 @@ export async function mountsPanel(app) {
     if (error instanceof HaftError && error.status === 404) return null;
     throw error;
   }
-  return h("div", { class: "panel" }, h("div", { class: "title" }, h("h2", {}, "MCP servers")), list);
+  return panel;
 }
 
 /** @param {App} app @param {any} server @param {() => Promise<void>} changed */

@@ -11,23 +11,21 @@ const TONES = { working: "accent", idle: "", ended: "" };
 /** @param {App} app */
 export async function sessionsView(app) {
   const [{ data }, agents] = await Promise.all([app.haft.sessions(), app.haft.get("/agents")]);
-  const waiting = new Map();
-  for (const pending of app.waiting) waiting.set(pending.session, (waiting.get(pending.session) ?? 0) + 1);
   fill(app.main, h("div", { class: "page" },
     h("div", { class: "top" }, h("h1", {}, "Sessions")),
     startForm(app, agents.data),
     data.length > 0
-      ? h("div", { class: "panel" }, h("ul", { class: "rows", "aria-label": "Sessions" }, data.map((session) => row(session, waiting.get(session.id) ?? 0))))
+      ? h("div", { class: "panel" }, h("ul", { class: "rows", "aria-label": "Sessions" }, data.map(row)))
       : h("div", { class: "panel void" }, icon("chat"), h("strong", {}, "No session yet"), h("p", {}, "Start one above."))));
 }
 
-/** @param {any} session @param {number} waiting */
-function row(session, waiting) {
+/** @param {any} session */
+function row(session) {
   return h("li", {}, h("a", { class: "line", href: `#/sessions/${session.id}` },
     h("span", { class: "grow" }, h("span", {}, session.title ? brief(session.title, 110) : h("span", { class: "mono" }, session.id))),
     session.agent ? h("span", { class: "aside" }, session.agent) : null,
-    waiting > 0 ? h("span", { class: "badge warn" }, `${waiting} waiting`) : null,
-    h("span", { class: `badge ${TONES[session.status] ?? ""}` }, session.status),
+    session.n_waiting > 0 ? h("span", { class: "badge warn" }, `waiting for ${session.n_waiting}`)
+      : h("span", { class: `badge ${TONES[session.status] ?? ""}` }, session.status),
     h("span", { class: "aside", title: exact(session.opened_at) }, when(session.opened_at, Date.now()))));
 }
 

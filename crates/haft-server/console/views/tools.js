@@ -20,8 +20,10 @@ export async function toolsView(app) {
   const showList = () => fill(list, data.filter((tool) => matches(tool, search.value)).map((tool) => row(tool, tool === selected)));
   showList();
   if (selected) showTool(app, detail, selected);
-  fill(app.main, h("div", { class: "page" }, h("div", { class: "top" }, h("h1", {}, "Tools"), h("span", { class: "spring" }), findingsBadge(data)),
-    h("div", { class: "cols" }, h("div", { class: "panel" }, h("div", { class: "pad search" }, search), list), detail), mounts));
+  const catalogue = h("div", { class: "cols" }, h("div", { class: "panel" }, h("div", { class: "pad search" }, search), list), detail);
+  // A server that somebody must see to is not left below a screen of tools.
+  const panels = mounts?.hasAttribute("data-asks") ? [mounts, catalogue] : [catalogue, mounts];
+  fill(app.main, h("div", { class: "page" }, h("div", { class: "top" }, h("h1", {}, "Tools"), h("span", { class: "spring" }), findingsBadge(data)), panels));
 }
 
 /** @param {any} tool @param {string} words */

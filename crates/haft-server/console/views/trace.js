@@ -27,7 +27,7 @@ export function renderTrace(model, show) {
   const spans = model.spans.filter((span) => (span.to ?? now) >= since);
   const scale = foldedScale(spans, since, now);
   const parts = Map.groupBy(spans.filter((span) => span.kind === "run" || span.kind === "wait"), (span) => span.item);
-  return h("div", {}, h("p", { class: "legend" }, key("model", "model"), key("run", "ran"), key("wait", "waited"), key("bad", "failed")),
+  return h("div", {}, h("p", { class: "legend" }, key("model", "model"), key("run", "ran"), key("wait", "waited (drawn short)"), key("bad", "failed")),
     h("div", { class: "trace", role: "list" }, rows.map((span) => row(span, parts.get(span.item) ?? [], scale, now, show))));
 }
 
