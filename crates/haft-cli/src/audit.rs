@@ -2,45 +2,96 @@
 
 use haft_core::SessionId;
 use haft_store::{Page, SessionFilter, Store};
+use serde_json::{Value, json};
 
 use crate::Verdict;
-use crate::place::Place;
+use crate::api::{Api, Reach, ServerOrStore, StoreUse, rows};
+use crate::terminal::{say, say_json};
+use crate::trouble::Trouble;
 
 /// Checks the journal.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Verifies every session's hash chain.
     Verify {
-        #[command(flatten)]
-        place: Place,
         /// Only this session.
         #[arg(long)]
         session: Option<SessionId>,
+        #[command(flatten)]
+        reach: Reach,
     },
 }
 
-pub(crate) fn run(command: Command) -> anyhow::Result<Verdict> {
-    let Command::Verify { place, session } = command;
+pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
+    let Command::Verify { session, reach } = command;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = place.open().await?;
-        let sessions = match session {
-            Some(session) => vec![session],
-            None => all_sessions(&store).await?,
+        let place = reach.server_or_store(StoreUse::Existing).await?;
+        let sessions = match (session, &place) {
+            (Some(session), _) => vec![*session],
+            (None, ServerOrStore::Server(api)) => served_sessions(api).await?,
+            (None, ServerOrStore::Store(store)) => all_sessions(store).await?,
         };
         let mut verdict = Verdict::Holds;
+        let mut chains = Vec::new();
         for session in &sessions {
-            match store.verify(*session).await {
-                Ok(head) => println!("{session}: {} entries, whole", head.seq),
-                Err(error) => {
-                    println!("{session}: broken: {error}");
-                    verdict = Verdict::Broken;
-                }
+            let mut chain = match &place {
+                ServerOrStore::Server(api) => served_chain(api, *session).await?,
+                ServerOrStore::Store(store) => stored_chain(store, *session).await,
+            };
+            if chain["state"] != "whole" {
+                verdict = Verdict::Broken;
+            }
+            if reach.wants_json() {
+                chain["session"] = json!(session);
+                chains.push(chain);
+            } else {
+                say(&told(*session, &chain));
             }
         }
-        eprintln!("{} sessions verified", sessions.len());
+        match reach.wants_json() {
+            true => say_json(&json!({ "data": chains }))?,
+            false => eprintln!("{} sessions verified", sessions.len()),
+        }
         Ok(verdict)
     })
+}
+
+fn told(session: SessionId, chain: &Value) -> String {
+    match chain["state"].as_str() {
+        Some("whole") => format!("{session}: {} entries, whole", chain["entries"]),
+        _ => format!("{session}: broken: {}", chain["message"].as_str().unwrap_or_default()),
+    }
+}
+
+/// The chain of a session as the API shows it.
+async fn stored_chain(store: &Store, session: SessionId) -> Value {
+    match store.verify(session).await {
+        Ok(head) => json!({ "state": "whole", "entries": head.seq, "head": head.hash }),
+        Err(error) => json!({ "state": "broken", "message": error.to_string() }),
+    }
+}
+
+async fn served_chain(api: &Api, session: SessionId) -> Result<Value, Trouble> {
+    let mut page = api.get(&format!("/haft/v1/audit?session={session}&limit=1")).await?;
+    Ok(page["chain"].take())
+}
+
+/// Every session that the key may see.
+async fn served_sessions(api: &Api) -> anyhow::Result<Vec<SessionId>> {
+    let mut sessions = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = api.get(&format!("/haft/v1/sessions?limit=200{after}")).await?;
+        let next = page["next"].as_str().map(|next| format!("&after={next}"));
+        for row in rows(page) {
+            sessions.push(serde_json::from_value(row["id"].clone())?);
+        }
+        match next {
+            Some(next) => after = next,
+            None => return Ok(sessions),
+        }
+    }
 }
 
 pub(crate) async fn all_sessions(store: &Store) -> anyhow::Result<Vec<SessionId>> {

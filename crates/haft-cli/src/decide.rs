@@ -1,5 +1,7 @@
 //! Asking the person at the terminal to end a wait.
 
+use std::num::NonZeroU32;
+
 use haft_core::session::SuspensionKind;
 use serde_json::{Map, Value, json};
 
@@ -108,12 +110,19 @@ async fn rule(lines: &mut Lines, wait: &Value) -> Option<Value> {
             when.push(json!({ "field": field, "test": { "equals": value } }));
         }
     }
-    let uses = lines.ask("  how many more times? [a number, or nothing for any] > ").await?;
     let mut grant = json!({ "when": when });
-    if let Ok(uses) = uses.trim().parse::<u32>() {
-        grant["uses"] = json!(uses);
+    loop {
+        let typed = lines.ask("  how many more times? [a number, or nothing for any] > ").await?;
+        match (typed.trim(), typed.trim().parse::<NonZeroU32>()) {
+            ("", _) => return Some(grant),
+            (_, Ok(uses)) => {
+                grant["uses"] = json!(uses);
+                return Some(grant);
+            }
+            // Taking it for nothing would give more than was meant.
+            (_, Err(_)) => eprintln!("  type a number from 1, or nothing"),
+        }
     }
-    Some(grant)
 }
 
 async fn question(lines: &mut Lines, wait: &Value) -> Said {

@@ -18,6 +18,7 @@ macro_rules! pages {
 }
 
 const PAGES: &[(&str, &str)] = pages![
+    "address_in_use",
     "already_open",
     "ambiguous_id",
     "api_error",

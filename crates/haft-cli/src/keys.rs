@@ -104,7 +104,7 @@ fn create(
 ) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let key = match reach.server_or_store().await? {
+        let key = match reach.server_or_store(StoreUse::Made).await? {
             ServerOrStore::Server(api) => at_server(&api, &tenant, &actor, &scopes).await?,
             ServerOrStore::Store(store) => {
                 let holder = Actor { kind: ActorKind::User, id: actor };

@@ -105,7 +105,7 @@ fn main() -> ExitCode {
     let done = match args.unwrap_or_else(|error| error.exit()).command {
         Command::Answer(args) => answer::run(&args),
         Command::Approve(args) => approve::run(&args),
-        Command::Audit(command) => audit::run(command),
+        Command::Audit(command) => audit::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Chat(args) => chat::chat(&args),
         Command::Completions(args) => Ok(reference::completions(&args)),

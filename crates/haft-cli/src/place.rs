@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use haft_store::Store;
+use haft_store::{ErrorKind, Store};
+
+use crate::trouble::{Code, Trouble};
 
 /// Where sessions are kept.
 #[derive(Debug, Clone, clap::Args)]
@@ -20,8 +22,23 @@ impl Place {
     pub(crate) async fn open(&self) -> anyhow::Result<Store> {
         match &self.database_url {
             Some(url) => Store::connect_postgres(url).await.context("connecting to the database"),
-            None => Store::open_sqlite(&self.data)
-                .with_context(|| format!("opening the store in `{}`", self.data.display())),
+            None => Store::open_sqlite(&self.data).map_err(|error| self.not_opened(error)),
+        }
+    }
+
+    fn not_opened(&self, error: haft_store::Error) -> anyhow::Error {
+        let data = self.data.display();
+        match error.kind() {
+            ErrorKind::InUse => {
+                let what = format!("another process has the store in `{data}`");
+                Trouble::new(Code::StoreInUse, what)
+                    .why("the embedded store has one user at a time")
+                    .next(
+                        "stop it or wait until it ends; a running `haft serve` is found by itself",
+                    )
+                    .into()
+            }
+            _ => anyhow::Error::from(error).context(format!("opening the store in `{data}`")),
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct Trouble {
 /// The codes of the binary itself; the API's are its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
+    AddressInUse,
     AmbiguousId,
     BadAnswer,
     BadArguments,
@@ -39,7 +40,8 @@ pub(crate) enum Code {
 impl Code {
     /// Every code, for the test that each has its page.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
+        Self::AddressInUse,
         Self::AmbiguousId,
         Self::BadAnswer,
         Self::BadArguments,
@@ -61,6 +63,7 @@ impl Code {
 
     pub(crate) const fn word(self) -> &'static str {
         match self {
+            Self::AddressInUse => "address_in_use",
             Self::AmbiguousId => "ambiguous_id",
             Self::BadAnswer => "bad_answer",
             Self::BadArguments => "bad_arguments",
@@ -127,12 +130,15 @@ fn advice(code: &str) -> Option<&'static str> {
         "wrong_kind" => "`haft pending CALL` shows what it waits for and the verb that ends it",
         "misfit" => "change the value to fit and send it again",
         "not_allowed" => "let someone else decide this one",
-        "authentication_error" => "set HAFT_API_KEY to a key of this server",
+        "authentication_error" => {
+            "set HAFT_API_KEY to a key of this server, or unset it where the server's data is"
+        }
         "permission_error" => "use a key with the scope, made by `haft keys create --scope …`",
         "busy" => "wait until the session is idle, or interrupt it",
         "ended" => "open another session with `haft chat`",
         "not_found_error" => {
-            "`haft sessions list`, `haft tools list` and `haft pending` list what there is"
+            "`haft sessions list`, `haft tools list`, `haft pending`, `haft mcp list` and \
+             `haft keys list` list what there is"
         }
         "overloaded_error" => "try again in a moment",
         _ => return None,

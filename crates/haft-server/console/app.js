@@ -62,7 +62,7 @@ function toggleTheme() {
 async function begin() {
   const isSpent = await takeToken() === "spent";
   const key = sessionStorage.getItem(KEY);
-  if (!key) return login(isSpent ? "This address signed somebody in before, which it does once." : undefined);
+  if (!key) return login(isSpent ? "That address is spent: it opens the console once, and only until the server stops." : undefined);
   const haft = new Haft({ key });
   try {
     const me = await haft.again(() => haft.get("/me"));

@@ -123,7 +123,8 @@ impl Server {
         };
         let app = App::new(haft, keys, &config, hosts);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
-        let known = first_key.as_ref().map(FreshKey::reveal).or(config.admin_key.as_deref());
+        let lasting = first_key.as_ref().map(FreshKey::reveal).or(config.admin_key.as_deref());
+        let known = lasting.or(config.local_key.as_deref());
         // What is printed on this machine is meant for its own browser.
         let invitation = match known.filter(|_| address.ip().is_loopback()) {
             Some(key) => Some(

@@ -1,17 +1,14 @@
 //! A node of this process over the store itself, for when no server runs.
 
-use std::path::Path;
 use std::time::Duration;
 
 use haft_mcp::Questions;
 use haft_runtime::Haft;
 use haft_server::{Config, InProcess};
-use haft_store::ErrorKind;
 use tempfile::TempDir;
 
 use crate::place::Place;
 use crate::serve::{self, ModelArgs};
-use crate::trouble::{Code, Trouble};
 
 /// How long what runs may go on after the command has said all it had to say.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,8 +38,7 @@ impl Local {
         scratch: Option<TempDir>,
     ) -> anyhow::Result<Self> {
         let questions = Questions::new();
-        let started = serve::start_for_command(place, models, &questions).await;
-        let haft = started.map_err(|error| held(error, &place.data))?;
+        let haft = serve::start_for_command(place, models, &questions).await?;
         let config = Config { uploads: Some(place.data.join("uploads")), ..Config::default() };
         let api = InProcess::start(haft.clone(), serve::fresh_key()?, config).await?;
         Ok(Self { api, haft, _scratch: scratch })
@@ -51,20 +47,5 @@ impl Local {
     pub(super) async fn close(self) {
         self.api.stop();
         self.haft.shutdown(PATIENCE).await;
-    }
-}
-
-/// Says who holds the store, where another process does.
-pub(super) fn held(error: anyhow::Error, data: &Path) -> anyhow::Error {
-    let kind = error.chain().find_map(|cause| cause.downcast_ref::<haft_store::Error>());
-    match kind.map(haft_store::Error::kind) {
-        Some(ErrorKind::InUse) => {
-            let what = format!("another process has the store in `{}`", data.display());
-            Trouble::new(Code::StoreInUse, what)
-                .why("the embedded store has one user at a time, and that one has left no address")
-                .next("wait until it ends, or stop it; a running `haft serve` is found by itself")
-                .into()
-        }
-        _ => error,
     }
 }

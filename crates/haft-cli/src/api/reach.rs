@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use haft_agent::http::{Client, Endpoint, Timeouts};
 use haft_store::Store;
 
-use super::local::{Local, held};
+use super::local::Local;
 use super::note::ServerNote;
 use super::{Api, Transport};
 use crate::place::Place;
@@ -44,7 +44,7 @@ pub(crate) enum StoreUse {
     Any,
 }
 
-/// Where keys are kept.
+/// Where keys and journals are kept.
 pub(crate) enum ServerOrStore {
     Server(Api),
     Store(Store),
@@ -73,13 +73,16 @@ impl Reach {
     }
 
     /// The running server, or the store without a node: for what needs no session to be looked at.
-    pub(crate) async fn server_or_store(&self) -> anyhow::Result<ServerOrStore> {
+    pub(crate) async fn server_or_store(&self, need: StoreUse) -> anyhow::Result<ServerOrStore> {
         let deadline = Instant::now() + STARTING_MAX;
         loop {
             if let Some(api) = self.running().await? {
                 return Ok(ServerOrStore::Server(api));
             }
-            match self.place.open().await.map_err(|error| held(error, &self.place.data)) {
+            if need == StoreUse::Existing && !self.is_there() {
+                return Err(self.nothing_there().into());
+            }
+            match self.place.open().await {
                 Err(error) if is_in_use(&error) => self.wait_for_server(deadline, error).await?,
                 opened => return Ok(ServerOrStore::Store(opened?)),
             }
@@ -119,13 +122,15 @@ impl Reach {
     }
 
     async fn local(&self, need: StoreUse) -> anyhow::Result<Local> {
-        let is_there =
-            self.place.database_url.is_some() || self.place.data.join("haft.db").exists();
-        match (is_there, need) {
+        match (self.is_there(), need) {
             (true, _) | (false, StoreUse::Made) => Local::start(&self.place, &self.models).await,
             (false, StoreUse::Any) => Local::in_scratch(&self.models).await,
             (false, StoreUse::Existing) => Err(self.nothing_there().into()),
         }
+    }
+
+    fn is_there(&self) -> bool {
+        self.place.database_url.is_some() || self.place.data.join("haft.db").exists()
     }
 
     fn nothing_there(&self) -> Trouble {

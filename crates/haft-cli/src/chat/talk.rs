@@ -121,7 +121,8 @@ impl<'a> Talk<'a> {
                 }
             }
         }
-        eprintln!("{}", paint.paint(Tone::Dim, &format!("haft chat --session {}", self.session)));
+        let back = format!("to go on: haft chat --session {}", self.session);
+        eprintln!("{}", paint.paint(Tone::Dim, &back));
         Ok(Verdict::Holds)
     }
 

@@ -32,6 +32,7 @@ use crate::config::ConfigFile;
 use crate::mounts;
 use crate::place::Place;
 use crate::rules;
+use crate::trouble::{Code, Trouble};
 
 /// How long what runs may go on after the server was asked to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -136,7 +137,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await;
-    let listener = listener.with_context(|| format!("listening on {}", args.listen))?;
+    let listener = listener.map_err(|error| not_listening(args.listen, error))?;
     let questions = Questions::new();
     let (haft, mounts) = start(args, &questions).await?;
     drop(tokio::spawn(mounts::follow(args.config.clone(), mounts.clone())));
@@ -176,6 +177,19 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     haft.shutdown(PATIENCE).await;
     drop(note);
     Ok(())
+}
+
+fn not_listening(address: SocketAddr, error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            let what = format!("something else listens on {address}");
+            Trouble::new(Code::AddressInUse, what)
+                .why("it may be another `haft serve`")
+                .next("stop it, or listen elsewhere, such as with `--listen 127.0.0.1:7801`")
+                .into()
+        }
+        _ => anyhow::Error::from(error).context(format!("listening on {address}")),
+    }
 }
 
 /// Says five lines on a fresh directory, which are all that a person needs.

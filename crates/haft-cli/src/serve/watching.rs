@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use haft_server::telemetry::{Exporter, TelemetrySettings, pairs};
-use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
@@ -56,7 +56,13 @@ impl WatchArgs {
             LogFormat::Text => log.boxed(),
             LogFormat::Json => log.json().flatten_event(true).boxed(),
         };
-        let log = log.with_filter(self.log_level);
+        // What rmcp says of every connection is for those who look closely.
+        let rmcp = match self.log_level {
+            LevelFilter::INFO => LevelFilter::WARN,
+            level => level,
+        };
+        let log =
+            log.with_filter(Targets::new().with_default(self.log_level).with_target("rmcp", rmcp));
         tracing_subscriber::registry().with(log).with(spans).init();
         Ok(exporter)
     }

@@ -22,6 +22,7 @@ pub(crate) fn wait_card(wait: &Value, now: Timestamp, paint: Paint) -> String {
         printable(&title),
         paint.paint(Tone::Dim, &time)
     )];
+    lines.extend(again(wait).map(|again| paint.paint(Tone::Warn, again)));
     lines.extend(effect(wait).map(|effect| paint.paint(Tone::Dim, &effect)));
     let preview = &wait["preview"];
     lines.extend(shown_arguments(wait, preview["diff"].is_string()));
@@ -63,9 +64,18 @@ fn effect(wait: &Value) -> Option<String> {
         "external" => "talks to an outside service",
         other => other,
     };
-    let reversal =
-        wait["reversal"].as_str().map(|reversal| format!(", {}", reversal.replace('_', " ")));
-    Some(format!("{mode}{}", reversal.unwrap_or_default()))
+    let reversal = if wait["reversal"] == "undo" { ", can be undone" } else { "" };
+    Some(format!("{mode}{reversal}"))
+}
+
+/// Why someone is asked once more.
+fn again(wait: &Value) -> Option<&'static str> {
+    Some(match wait["reason"].as_str()? {
+        "edited" => "the arguments were edited; this is what they would do",
+        "world_moved" => "it would now do something else than was shown; look again",
+        "redefined" => "the tool changed since it was shown",
+        _ => return None,
+    })
 }
 
 /// With a diff beside them, only the arguments that say where.

@@ -35,7 +35,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
 pub(super) fn no_tool(name: &str, tools: &[Value]) -> Trouble {
     let shared = |other: &str| other.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
     let near = tools.iter().map(|tool| text(tool, "name"));
-    let near = near.max_by_key(|other| shared(other) + usize::from(other.contains(name)));
+    let near = near.map(|other| (shared(other) + usize::from(other.contains(name)), other));
+    let near = near.filter(|(n_shared, _)| *n_shared > 2).max_by_key(|(n_shared, _)| *n_shared);
+    let near = near.map(|(_, other)| other);
     let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
     Trouble::new(Code::NoTool, format!("there is no tool `{name}`"))
         .next(format!("{near}`haft tools list` lists them"))
@@ -70,7 +72,7 @@ fn tell(tool: &Value) -> anyhow::Result<()> {
     for finding in tool["lint"].as_array().into_iter().flatten() {
         say(&format!(
             "\n{} {}",
-            paint.paint(Tone::Warn, text(finding, "code")),
+            paint.paint(Tone::Warn, &format!("{}:", text(finding, "field"))),
             text(finding, "message")
         ));
     }

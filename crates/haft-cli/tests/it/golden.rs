@@ -50,6 +50,7 @@ fn errors_say_what_happened_why_and_what_to_do() {
         &["tools", "import", "bad.json"],
         &["explain", "nonsense"],
         &["keys", "create", "--actor", "ann", "--scope", "everything"],
+        &["audit", "verify"],
     ];
     let mut found = String::new();
     for args in commands {

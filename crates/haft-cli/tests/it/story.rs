@@ -23,7 +23,8 @@ fn ledger(data: &Path) -> String {
     let workspaces = std::fs::read_dir(data.join("workspaces")).into_iter().flatten();
     let paths = workspaces.map(|entry| entry.unwrap().path().join("ledger"));
     let found: Vec<String> = paths.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-    if found.is_empty() { "cat: no ledger\n".to_owned() } else { found.concat() }
+    let none = "cat: 'haft-data/workspaces/*/ledger': No such file or directory\n";
+    if found.is_empty() { none.to_owned() } else { found.concat() }
 }
 
 // What is different each time is shortened.
@@ -50,6 +51,9 @@ fn the_readme_shows_what_happens() {
         told.typed(&format!("haft approve {id}"), &said);
     }
     told.typed("cat haft-data/workspaces/*/ledger", &ledger(data.path()));
+    // The journal is also checked beside the server that has it.
+    let audit = haft(data.path(), &["audit", "verify"]);
+    assert!(audit.stdout.ends_with("entries, whole\n"), "{}", audit.stderr);
     let time = |line: &str| match line.split_once("✓ done ") {
         Some((before, rest)) => {
             let rest = rest.split_once("  ").map_or("", |(_, rest)| rest);

@@ -132,6 +132,10 @@ fn a_rule_is_given_with_an_approval() {
         chat.until(&format!("only where {member} is "));
         chat.types("n\r");
     }
+    // What is no number is not taken for any number.
+    chat.until("how many more times?");
+    chat.types("two\r");
+    chat.until("type a number");
     chat.until("how many more times?");
     chat.types("2\r");
     chat.until("✓ edit");
