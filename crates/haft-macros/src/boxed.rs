@@ -1,7 +1,8 @@
 //! Async functions whose bodies are compiled where they are written.
 //!
 //! What an `async fn` does is compiled by whoever awaits it, and again by each of them. A boxed one
-//! is compiled once, for one allocation a call.
+//! is compiled once, for one allocation a call. It is never inlined: a small one would take its body
+//! along.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -61,6 +62,7 @@ fn method_pair(method: ImplItemFn) -> [ImplItemFn; 2] {
         None => quote!(Self::#name(#(#arguments),*)),
     };
     outer.sig = boxed(outer.sig);
+    outer.attrs.push(parse_quote!(#[inline(never)]));
     outer.block = parse_quote!({ ::std::boxed::Box::pin(#call) });
     let mut inner = method;
     inner.attrs.retain(|attribute| attribute.path().is_ident("expect"));
@@ -74,6 +76,7 @@ fn free(function: ItemFn) -> TokenStream {
     let mut outer = function.clone();
     let arguments = arguments(&mut outer.sig);
     outer.sig = boxed(outer.sig);
+    outer.attrs.push(parse_quote!(#[inline(never)]));
     outer.block = parse_quote!({ ::std::boxed::Box::pin(#name(#(#arguments),*)) });
     let mut inner = function;
     inner.attrs.clear();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
-use http_body_util::combinators::BoxBody;
+use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -65,6 +65,12 @@ enum Inner {
     Direct(StreamableHttpService<DirectServer, LocalSessionManager>),
 }
 
+impl std::fmt::Debug for McpService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpService").field("anonymous", &self.anonymous).finish_non_exhaustive()
+    }
+}
+
 impl McpService {
     pub(super) fn new(server: &McpServer, door: HttpDoor) -> Self {
         let server = server.clone();
@@ -116,19 +122,28 @@ impl McpService {
 
 impl<B> Service<Request<B>> for McpService
 where
-    B: Body + Send + 'static,
-    B::Data: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Display,
 {
     type Response = Response<BoxBody<Bytes, Infallible>>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Answering;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Answering {
+        self.answer(request.map(|body| body.map_err(|error| error.to_string()).boxed_unsync()))
+    }
+}
+
+type Answering =
+    Pin<Box<dyn Future<Output = Result<Response<BoxBody<Bytes, Infallible>>, Infallible>> + Send>>;
+
+impl McpService {
+    /// For one type of body, so that the protocol is compiled here and not with each router.
+    fn answer(&self, mut request: Request<UnsyncBoxBody<Bytes, String>>) -> Answering {
         if request.extensions().get::<Principal>().is_none() {
             match self.anonymous.clone() {
                 Some(principal) => {
@@ -153,11 +168,5 @@ where
             }
             Ok(response)
         })
-    }
-}
-
-impl std::fmt::Debug for McpService {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("McpService").field("anonymous", &self.anonymous).finish_non_exhaustive()
     }
 }
