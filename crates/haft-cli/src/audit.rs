@@ -32,7 +32,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
             (None, ServerOrStore::Server(api)) => served_sessions(api).await?,
             (None, ServerOrStore::Store(store)) => all_sessions(store).await?,
         };
-        let mut verdict = Verdict::Holds;
+        let mut n_broken = 0;
         let mut chains = Vec::new();
         for session in &sessions {
             let mut chain = match &place {
@@ -40,7 +40,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
                 ServerOrStore::Store(store) => stored_chain(store, *session).await,
             };
             if chain["state"] != "whole" {
-                verdict = Verdict::Broken;
+                n_broken += 1;
             }
             if reach.wants_json() {
                 chain["session"] = json!(session);
@@ -51,9 +51,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
         }
         match reach.wants_json() {
             true => say_json(&json!({ "data": chains }))?,
-            false => eprintln!("{} sessions verified", sessions.len()),
+            false => eprintln!("{} sessions verified, {n_broken} broken", sessions.len()),
         }
-        Ok(verdict)
+        Ok(if n_broken == 0 { Verdict::Holds } else { Verdict::Broken })
     })
 }
 

@@ -9,6 +9,8 @@ use haft_core::ToolName;
 use haft_mcp::{Declared, Grant, MountConfig, OAuth};
 use serde::Deserialize;
 
+use crate::trouble::{Code, Trouble};
+
 /// Where the file is when nobody says.
 const USUAL: &str = "haft.toml";
 
@@ -68,7 +70,9 @@ impl ConfigFile {
         let text = self.text()?;
         let mut wanted = self.content(&text)?;
         if wanted.mcp.servers.insert(name.clone(), declared.clone()).is_some() {
-            bail!("`{name}` is in `{}` already: remove it first", self.path.display());
+            let what = format!("`{name}` is in `{}` already", self.path.display());
+            let next = format!("remove it first with `haft mcp remove {name}`");
+            return Err(Trouble::new(Code::BadConfig, what).next(next).into());
         }
         let gap = if text.is_empty() { "" } else { "\n" };
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
@@ -81,7 +85,9 @@ impl ConfigFile {
         let text = self.text()?;
         let mut wanted = self.content(&text)?;
         if wanted.mcp.servers.remove(name).is_none() {
-            bail!("there is no server `{name}` in `{}`", self.path.display());
+            let what = format!("there is no server `{name}` in `{}`", self.path.display());
+            let next = "`haft mcp list` lists what a running `haft serve` has mounted";
+            return Err(Trouble::new(Code::BadConfig, what).next(next).into());
         }
         self.replace(&without(&text, name), &wanted)
     }

@@ -22,15 +22,27 @@ impl Place {
     pub(crate) async fn open(&self) -> anyhow::Result<Store> {
         match &self.database_url {
             Some(url) => Store::connect_postgres(url).await.context("connecting to the database"),
-            None => Store::open_sqlite(&self.data).map_err(|error| self.not_opened(error)),
+            None => Store::open_sqlite(&self.data).map_err(|error| self.not_opened(&error)),
         }
     }
 
-    fn not_opened(&self, error: haft_store::Error) -> anyhow::Error {
-        let data = self.data.display();
+    /// Makes the directory, where it is not there yet.
+    pub(crate) fn make(&self) -> Result<(), Trouble> {
+        std::fs::create_dir_all(&self.data).map_err(|error| {
+            let next = "name a directory that you may write to with --data";
+            self.unusable(error).next(next)
+        })
+    }
+
+    fn unusable(&self, why: impl std::fmt::Display) -> Trouble {
+        let what = format!("the store in `{}` cannot be used", self.data.display());
+        Trouble::new(Code::BadStore, what).why(why)
+    }
+
+    fn not_opened(&self, error: &haft_store::Error) -> anyhow::Error {
         match error.kind() {
             ErrorKind::InUse => {
-                let what = format!("another process has the store in `{data}`");
+                let what = format!("another process has the store in `{}`", self.data.display());
                 Trouble::new(Code::StoreInUse, what)
                     .why("the embedded store has one user at a time")
                     .next(
@@ -38,7 +50,19 @@ impl Place {
                     )
                     .into()
             }
-            _ => anyhow::Error::from(error).context(format!("opening the store in `{data}`")),
+            ErrorKind::NewerSchema => self
+                .unusable(error)
+                .next("use the version of `haft` that wrote it, or a newer one")
+                .into(),
+            _ => {
+                self.unusable(error).next("see to it, or name another directory with --data").into()
+            }
         }
     }
+}
+
+/// Whether a store was not opened because another process has it.
+pub(crate) fn is_in_use(error: &anyhow::Error) -> bool {
+    let trouble = error.downcast_ref::<Trouble>();
+    trouble.is_some_and(|trouble| trouble.code() == Code::StoreInUse.word())
 }

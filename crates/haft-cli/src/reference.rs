@@ -1,5 +1,6 @@
 //! The pages that are written from the commands themselves: the reference, man pages, completions.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Command, CommandFactory as _};
@@ -61,12 +62,10 @@ Every error has a code, and `haft explain CODE` its page (docs/errors).
 ";
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Verdict {
-    clap_complete::generate(
-        args.shell,
-        &mut crate::Args::command(),
-        "haft",
-        &mut std::io::stdout(),
-    );
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::Args::command(), "haft", &mut script);
+    // A reader that has gone away, as in `haft completions bash | head`, has what it wanted.
+    drop(std::io::stdout().write_all(&script));
     Verdict::Holds
 }
 

@@ -24,6 +24,7 @@ pub(crate) enum Code {
     BadConfig,
     BadDefinition,
     BadPolicy,
+    BadStore,
     NoCall,
     NoKey,
     NoPage,
@@ -40,7 +41,7 @@ pub(crate) enum Code {
 impl Code {
     /// Every code, for the test that each has its page.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::AddressInUse,
         Self::AmbiguousId,
         Self::BadAnswer,
@@ -48,6 +49,7 @@ impl Code {
         Self::BadConfig,
         Self::BadDefinition,
         Self::BadPolicy,
+        Self::BadStore,
         Self::NoCall,
         Self::NoKey,
         Self::NoPage,
@@ -70,6 +72,7 @@ impl Code {
             Self::BadConfig => "bad_config",
             Self::BadDefinition => "bad_definition",
             Self::BadPolicy => "bad_policy",
+            Self::BadStore => "bad_store",
             Self::NoCall => "no_call",
             Self::NoKey => "no_key",
             Self::NoPage => "no_page",

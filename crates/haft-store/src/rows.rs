@@ -226,7 +226,6 @@ impl Rows {
             | Event::CallDelegated { .. }
             | Event::ChildStopped { .. }
             | Event::ParentTold { .. }
-            | Event::ChildReported { .. }
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
             | Event::CallEndorsed { .. }

@@ -9,7 +9,7 @@ use haft_store::Store;
 use super::local::Local;
 use super::note::ServerNote;
 use super::{Api, Transport};
-use crate::place::Place;
+use crate::place::{Place, is_in_use};
 use crate::serve::ModelArgs;
 use crate::trouble::{Code, Trouble};
 
@@ -141,11 +141,6 @@ impl Reach {
                 "name the directory with --data, a server with --server, or start with `haft chat`",
             )
     }
-}
-
-fn is_in_use(error: &anyhow::Error) -> bool {
-    let trouble = error.downcast_ref::<Trouble>();
-    trouble.is_some_and(|trouble| trouble.code() == Code::StoreInUse.word())
 }
 
 fn over_http(base: &str, key: String) -> Result<Api, Trouble> {

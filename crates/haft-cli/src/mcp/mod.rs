@@ -4,7 +4,6 @@
 mod mounted;
 mod servers;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -115,7 +114,7 @@ async fn start(
     tenant: Tenant,
 ) -> anyhow::Result<(Haft, Mounts)> {
     let data = &args.place.data;
-    fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
+    args.place.make()?;
     let store = args.place.open().await?;
     let workspace = workspace(&args.root)?;
     let hands = HandsSettings::new(Launcher::this_program());

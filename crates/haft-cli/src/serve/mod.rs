@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await;
-    let listener = listener.map_err(|error| not_listening(args.listen, error))?;
+    let listener = listener.map_err(|error| not_listening(args.listen, &error))?;
     let questions = Questions::new();
     let (haft, mounts) = start(args, &questions).await?;
     drop(tokio::spawn(mounts::follow(args.config.clone(), mounts.clone())));
@@ -179,16 +179,17 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn not_listening(address: SocketAddr, error: std::io::Error) -> anyhow::Error {
+fn not_listening(address: SocketAddr, error: &std::io::Error) -> Trouble {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             let what = format!("something else listens on {address}");
             Trouble::new(Code::AddressInUse, what)
                 .why("it may be another `haft serve`")
                 .next("stop it, or listen elsewhere, such as with `--listen 127.0.0.1:7801`")
-                .into()
         }
-        _ => anyhow::Error::from(error).context(format!("listening on {address}")),
+        _ => Trouble::new(Code::BadConfig, format!("nobody can listen on {address} here"))
+            .why(error)
+            .next("name an address of this machine with --listen"),
     }
 }
 
@@ -256,7 +257,7 @@ impl Prepared {
         questions: &Questions,
     ) -> anyhow::Result<Self> {
         let data = &place.data;
-        fs::create_dir_all(data).with_context(|| format!("making `{}`", data.display()))?;
+        place.make()?;
         let store = place.open().await?;
         let launcher = Launcher::this_program();
         let key = sealing_key(&data.join("sealing-key"))?;

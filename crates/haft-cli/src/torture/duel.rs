@@ -9,12 +9,13 @@ use anyhow::Context as _;
 use haft_core::session::{PolicyFacts, Refusal, Resolution, Resolved, Stale};
 use haft_core::{Actor, ActorId, CallId, Millis, ResolutionId, SessionId};
 use haft_runtime::{Driver, InputError, Settings};
-use haft_store::{CallStage, ErrorKind, NodeId, Store};
+use haft_store::{CallStage, NodeId, Store};
 use serde::Serialize;
 
 use super::life::{Hands, place};
 use super::world::Pen;
 use crate::Verdict;
+use crate::place::is_in_use;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DuelArgs {
@@ -75,12 +76,8 @@ async fn open(args: &DuelArgs) -> anyhow::Result<Store> {
     loop {
         match place.open().await {
             Ok(store) => return Ok(store),
-            Err(error) => match error.downcast_ref::<haft_store::Error>() {
-                Some(taken) if taken.kind() == ErrorKind::InUse => {
-                    tokio::time::sleep(KNOCK_EVERY).await;
-                }
-                Some(_) | None => return Err(error),
-            },
+            Err(error) if is_in_use(&error) => tokio::time::sleep(KNOCK_EVERY).await,
+            Err(error) => return Err(error),
         }
     }
 }

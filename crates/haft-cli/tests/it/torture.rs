@@ -91,5 +91,5 @@ fn a_store_that_is_none_is_said_to_be_none() {
     let output = haft(&["audit", "verify", "--data", directory.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.starts_with("error: opening the store in"), "{told}");
+    assert!(told.starts_with("error[bad_store]: the store in"), "{told}");
 }

@@ -16,7 +16,6 @@ mod evolve;
 mod goal;
 mod input;
 mod refusal;
-mod report;
 mod resolution;
 mod spend;
 mod state;
@@ -45,7 +44,6 @@ pub use input::{
     WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
-pub use report::{Ask, Report, Word};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 pub use spend::Allowance;
 pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};

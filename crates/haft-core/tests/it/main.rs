@@ -14,7 +14,6 @@ mod lifecycle;
 mod liveness;
 mod looping;
 mod properties;
-mod reports;
 mod spending;
 mod stopping;
 mod suspension;
