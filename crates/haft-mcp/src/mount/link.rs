@@ -97,7 +97,7 @@ pub(super) struct Link {
 /// What lets this node in at a server.
 pub(super) enum Admission {
     /// What the mount has: what it is given, and what gets the tokens for a server on the network.
-    Own(Option<Authorizer>),
+    Own(Option<Box<Authorizer>>),
     /// A credential that a session brings, and nothing in its place.
     Brought(VaultEntry),
 }
@@ -304,7 +304,7 @@ impl Link {
     /// Gets the tokens for a server on the network.
     pub(super) fn authorizer(&self) -> Option<&Authorizer> {
         match &self.admission {
-            Admission::Own(authorizer) => authorizer.as_ref(),
+            Admission::Own(authorizer) => authorizer.as_deref(),
             Admission::Brought(_) => None,
         }
     }

@@ -289,7 +289,7 @@ impl Mounts {
         let desk = Arc::new(Desk::new(self.0.questions.clone()));
         let authorizer = self.authorizer(&config, &desk);
         let (peer, secrets) = (config.peer.clone(), self.0.secrets.clone());
-        let admission = Admission::Own(authorizer);
+        let admission = Admission::Own(authorizer.map(Box::new));
         let own = Link::new(peer, config.connect_timeout, desk, secrets.clone(), admission);
         let links = Links::new(own, &config, secrets, self.0.questions.clone());
         let (report, stocktaking) = (Mutex::default(), tokio::sync::Mutex::default());
