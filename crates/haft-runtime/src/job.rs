@@ -38,13 +38,15 @@ pub(crate) enum JobKey {
     },
     /// An errand to the parent.
     Parent,
+    /// An errand to the session at the top.
+    Root,
 }
 
 impl JobKey {
     /// Returns the call that the job is for.
     pub(crate) fn call(self) -> Option<CallId> {
         match self {
-            Self::Model { .. } | Self::Child { .. } | Self::Parent => None,
+            Self::Model { .. } | Self::Child { .. } | Self::Parent | Self::Root => None,
             Self::Preview { call } | Self::Execute { call, .. } | Self::Verify { call, .. } => {
                 Some(call)
             }
@@ -212,6 +214,6 @@ fn failed(key: JobKey, class: ErrorClass, message: &str) -> Input {
             Input::Verified(Verified { call, attempt, verdict: Verification::Unknown })
         }
         // An errand that was cut short is run again by whoever looks next.
-        JobKey::Child { .. } | JobKey::Parent => Input::Woken,
+        JobKey::Child { .. } | JobKey::Parent | JobKey::Root => Input::Woken,
     }
 }

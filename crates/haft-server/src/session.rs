@@ -146,8 +146,8 @@ pub(crate) fn status_of(state: &State) -> &'static str {
         State::Unopened | State::Ended { .. } => "terminated",
         State::Open(open) => {
             let mut calls = open.calls().filter(|call| call.phase.is_open());
-            let waits = open.waiting().next().is_some()
-                && calls.all(|call| matches!(call.phase, Phase::Waiting(_)));
+            let asks = open.waiting().next().is_some() || open.is_asked_below();
+            let waits = asks && calls.all(|call| matches!(call.phase, Phase::Waiting(_)));
             match open.activity {
                 Activity::Idle => "idle",
                 Activity::Acting if waits => "idle",

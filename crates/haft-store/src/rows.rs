@@ -226,6 +226,7 @@ impl Rows {
             | Event::CallDelegated { .. }
             | Event::ChildStopped { .. }
             | Event::ParentTold { .. }
+            | Event::ChildReported { .. }
             | Event::CallRedefined { .. }
             | Event::CallBarred { .. }
             | Event::CallEndorsed { .. }

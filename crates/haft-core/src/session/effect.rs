@@ -81,6 +81,11 @@ pub enum Effect {
         /// The turn.
         turn: u32,
     },
+    /// Tell the session at the top where this one stands, and report [`super::Input::RootTold`].
+    ReportUp {
+        /// The session at the top.
+        root: SessionId,
+    },
     /// Come back with [`super::RetryDue`] at the time; the store keeps the timer too.
     ScheduleRetry {
         /// The call.

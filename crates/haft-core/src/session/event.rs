@@ -13,6 +13,7 @@ use super::admission::{Permit, Rejection};
 use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::goal::Goal;
+use super::report::Report;
 use super::summary::Summary;
 use super::suspension::{Decided, Preview, SuspendReason, SuspensionKind};
 use super::usage::{ContextUse, Usage};
@@ -265,6 +266,12 @@ pub enum Event {
         /// The turn that ended the run.
         turn: u32,
     },
+    /// A session that works below this one tells where it stands.
+    #[serde(rename = "child.reported")]
+    ChildReported {
+        /// What it tells.
+        report: Arc<Report>,
+    },
     /// One of the people that a call needs said yes; it waits for another.
     #[serde(rename = "call.endorsed")]
     CallEndorsed {
@@ -459,6 +466,7 @@ impl Event {
             | Self::LearningCaptured { .. }
             | Self::ChildStopped { .. }
             | Self::ParentTold { .. }
+            | Self::ChildReported { .. }
             | Self::ProviderResultIgnored { .. }
             | Self::GoalSet { .. }
             | Self::GrantAdded { .. }
@@ -488,6 +496,7 @@ impl Event {
             Self::CallDelegated { .. } => "call.delegated",
             Self::ChildStopped { .. } => "child.stopped",
             Self::ParentTold { .. } => "parent.told",
+            Self::ChildReported { .. } => "child.reported",
             Self::CallProposed { .. } => "call.proposed",
             Self::CallRejected { .. } => "call.rejected",
             Self::CallAdmitted { .. } => "call.admitted",

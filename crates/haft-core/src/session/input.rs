@@ -9,6 +9,7 @@ use super::child::{Delegation, Parent};
 use super::config::Config;
 use super::event::Narrowed;
 use super::goal::Goal;
+use super::report::Report;
 use super::resolution::{Fit, Resolved};
 use super::summary::Summary;
 use super::suspension::Preview;
@@ -44,6 +45,10 @@ pub enum Input {
     ChildOpened(ChildOpened),
     /// A child that nobody waits for any more is stopped.
     ChildStopped(ChildStopped),
+    /// A session that works below this one tells where it stands.
+    ChildReported(Arc<Report>),
+    /// The session at the top was told where this one stands.
+    RootTold,
     /// The parent knows what came of a run.
     ParentTold(ParentTold),
     /// A program proposes calls.
@@ -108,12 +113,14 @@ impl Input {
             | Self::GrantRevoked(_)
             | Self::WakeQueued(_)
             | Self::WakeCancelled(_)
+            | Self::ChildReported(_)
             | Self::Ended(_) => true,
             Self::Opened(_)
             | Self::ChildOpened(_)
             | Self::ContextSummarised(_)
             | Self::ChildStopped(_)
             | Self::ParentTold(_)
+            | Self::RootTold
             | Self::ModelAnswered(_)
             | Self::ModelFailed(_)
             | Self::Previewed(_)

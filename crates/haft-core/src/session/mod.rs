@@ -16,6 +16,7 @@ mod evolve;
 mod goal;
 mod input;
 mod refusal;
+mod report;
 mod resolution;
 mod spend;
 mod state;
@@ -44,6 +45,7 @@ pub use input::{
     WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
+pub use report::{Ask, Report, Word};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 pub use spend::Allowance;
 pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};

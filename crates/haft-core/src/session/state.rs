@@ -13,6 +13,7 @@ use super::child::{Awaits, Delegation, Parent};
 use super::config::Config;
 use super::event::StartCause;
 use super::goal::ActiveGoal;
+use super::report::{Heard, Report, Standing};
 use super::spend::Spent;
 use super::summary::Summary;
 use super::suspension::{DecidedKind, SuspendReason, Suspension, SuspensionKind};
@@ -107,6 +108,9 @@ pub struct Open {
     /// Children that nobody waits for any more and that are not stopped yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) abandoned: Vec<SessionId>,
+    /// What those that work below it told last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) reported: Vec<Heard>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -337,6 +341,25 @@ impl Open {
     /// Returns the session at the top: itself, unless it is a child.
     pub fn root(&self) -> SessionId {
         self.parent.map_or(self.session, |parent| parent.root)
+    }
+
+    /// Returns whether a session that works below it waits for someone outside.
+    pub fn is_asked_below(&self) -> bool {
+        self.reported.iter().any(|heard| matches!(heard.standing, Standing::Asking(_)))
+    }
+
+    /// Remembers what a session below told. Of those at rest only the newest are remembered: of
+    /// the others there are as many as there is work.
+    pub(super) fn hear_report(&mut self, report: &Report) {
+        self.reported.retain(|heard| heard.child != report.child);
+        let Report { child, seq, word, .. } = report;
+        self.reported.push(Heard { child: *child, seq: *seq, standing: word.standing() });
+        let is_done = |heard: &Heard| heard.standing.is_done();
+        if self.reported.iter().filter(|heard| is_done(heard)).count() > RECENT_MAX
+            && let Some(oldest) = self.reported.iter().position(is_done)
+        {
+            self.reported.remove(oldest);
+        }
     }
 
     /// Returns whether a summary may stand for the earlier turns while `turn` is being answered:

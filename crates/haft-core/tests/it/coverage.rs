@@ -19,9 +19,9 @@ use haft_core::session::{
     ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, Goal,
     GoalSet, GrantOffered, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
     ModelAnswered, ModelFailed, Opened, ParentTold, Phase, PolicyFacts, Preview, Previewed,
-    Reconfigured, Resolution, RetryDue, Returned, Settlement, State, Stopping, Summary,
+    Reconfigured, Report, Resolution, RetryDue, Returned, Settlement, State, Stopping, Summary,
     SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled,
-    WakeQueued,
+    WakeQueued, Word,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -142,6 +142,8 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
     let cancelled = WakeCancelled { wake: wake_at(world.now).id, by: ann() };
     let revoked = GrantRevoked { grant: GrantId::from_bits(404), by: ann() };
     let goal = Goal::new("ship", None, ["tests pass"]).unwrap();
+    let child = SessionId::from_bits(4);
+    let report = Report { child, agent: None, seq: 3, word: Word::AtWork };
     vec![
         ("opened", Input::Opened(opened)),
         ("goal set", Input::GoalSet(GoalSet { goal, by: ann() })),
@@ -154,6 +156,8 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
         ("child opened", Input::ChildOpened(child_opened())),
         ("child stopped", Input::ChildStopped(ChildStopped { child: SessionId::from_bits(4) })),
         ("parent told", Input::ParentTold(ParentTold { turn: 1 })),
+        ("child reported", Input::ChildReported(Arc::new(report))),
+        ("root told", Input::RootTold),
         ("wake queued", Input::WakeQueued(WakeQueued { wake: wake_at(world.now), by: ann() })),
         ("wake cancelled", Input::WakeCancelled(cancelled)),
         ("revived", Input::Revived),
@@ -249,6 +253,8 @@ fn variant(input: &Input) -> &'static str {
         Input::ChildOpened(_) => "child opened",
         Input::ChildStopped(_) => "child stopped",
         Input::ParentTold(_) => "parent told",
+        Input::ChildReported(_) => "child reported",
+        Input::RootTold => "root told",
         Input::CallsProposed(_) => "calls proposed",
         Input::Previewed(_) => "previewed",
         Input::AttemptEnded(_) => "attempt ended",
@@ -272,7 +278,7 @@ fn variant(input: &Input) -> &'static str {
     }
 }
 
-const VARIANTS: usize = 30;
+const VARIANTS: usize = 32;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {

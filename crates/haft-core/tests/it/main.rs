@@ -14,6 +14,7 @@ mod lifecycle;
 mod liveness;
 mod looping;
 mod properties;
+mod reports;
 mod spending;
 mod stopping;
 mod suspension;

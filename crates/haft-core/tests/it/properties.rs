@@ -520,6 +520,7 @@ fn check_effects(world: &World, before: usize, effects: &[Effect]) {
             | Effect::Cancel { .. }
             | Effect::Verify { .. }
             | Effect::TellParent { .. }
+            | Effect::ReportUp { .. }
             | Effect::ScheduleRetry { .. } => {}
             Effect::OpenChild { call } => {
                 let child = world.open().call(*call).and_then(|call| call.child.as_ref());

@@ -62,6 +62,7 @@ impl<P: Performer> SessionTask<P> {
             Effect::OpenChild { call } => self.open_child(call),
             Effect::StopChild { child } => self.stop_child(child),
             Effect::TellParent { turn } => self.tell_parent(turn),
+            Effect::ReportUp { root } => self.report_up(root),
             Effect::ScheduleRetry { due, .. } => self.wake_at(due),
         }
     }

@@ -1,4 +1,4 @@
-//! What one session does to another: opening a child, stopping it, telling the parent.
+//! What one session does to another: opening a child, stopping it, telling the parent and the top.
 //!
 //! An errand is done at least once: whoever revives the session runs it again until it is noted
 //! as done. Each is recognised by the other session, so that it takes effect once.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use haft_core::journal::Entry;
 use haft_core::session::{
     Awaits, ChildOpened, ChildStopped, Event, Fit, Input, Interrupted, Parent, ParentTold,
-    PolicyFacts, Refusal, Resolution, Resolved, Stale, State, TurnEnding, note,
+    PolicyFacts, Refusal, Report, Resolution, Resolved, Stale, State, TurnEnding, Word, note,
 };
 use haft_core::{
     Actor, CallId, CallResult, ContentBlock, Directives, ErrorClass, Failure, Output, ResolutionId,
@@ -48,6 +48,7 @@ enum Errand {
     Open(Box<ChildOpened>),
     Stop { child: SessionId },
     Tell { parent: Parent, child: SessionId, turn: u32 },
+    Report { root: SessionId, child: SessionId },
 }
 
 impl<P: Performer> SessionTask<P> {
@@ -68,6 +69,10 @@ impl<P: Performer> SessionTask<P> {
     pub(super) fn tell_parent(&mut self, turn: u32) {
         let Some(parent) = self.state.as_open().and_then(|open| open.parent) else { return };
         self.run_errand(Errand::Tell { parent, child: self.session, turn });
+    }
+
+    pub(super) fn report_up(&mut self, root: SessionId) {
+        self.run_errand(Errand::Report { root, child: self.session });
     }
 
     /// Runs an errand until it is done, in the place of an earlier one to the same session.
@@ -101,6 +106,7 @@ impl Errand {
             Self::Open(opened) => JobKey::Child { child: opened.delegation.child },
             Self::Stop { child } => JobKey::Child { child: *child },
             Self::Tell { .. } => JobKey::Parent,
+            Self::Report { .. } => JobKey::Root,
         }
     }
 
@@ -120,6 +126,7 @@ impl Errand {
             },
             Self::Stop { child } => Input::ChildStopped(ChildStopped { child: *child }),
             Self::Tell { turn, .. } => Input::ParentTold(ParentTold { turn: *turn }),
+            Self::Report { .. } => Input::RootTold,
         }
     }
 
@@ -133,6 +140,7 @@ impl Errand {
                 Self::Tell { parent, child, turn } => {
                     tell_parent(shared, *parent, *child, *turn).await
                 }
+                Self::Report { root, child } => report_up(shared, *root, *child).await,
             };
             let error = match went {
                 Went::Done => return Ok(()),
@@ -212,6 +220,10 @@ async fn tell_parent<P: Performer>(
     child: SessionId,
     turn: u32,
 ) -> Went {
+    // Whoever watches the top sees the child come to rest before what comes of that.
+    if let went @ (Went::NotYet(_) | Went::Never(_)) = report_up(shared, parent.root, child).await {
+        return went;
+    }
     let result = match last_word(&shared.store, child, turn).await {
         Ok(result) => result,
         Err(error) => return Went::NotYet(InputError::Store(error)),
@@ -232,6 +244,40 @@ async fn tell_parent<P: Performer>(
         Ok(_) | Err(InputError::Refused(_) | InputError::UnknownSession) => Went::Done,
         Err(error) => Went::NotYet(error),
     }
+}
+
+/// Tells the session at the top where a child stands by now.
+async fn report_up<P: Performer>(
+    shared: &Arc<Shared<P>>,
+    root: SessionId,
+    child: SessionId,
+) -> Went {
+    let report = match report(&shared.store, child).await {
+        Ok(Some(report)) => Input::ChildReported(Arc::new(report)),
+        Ok(None) => return Went::Done,
+        Err(error) => return Went::NotYet(InputError::Store(error)),
+    };
+    match Shared::record(shared, root, report).await {
+        Ok(_) | Err(InputError::Refused(_) | InputError::UnknownSession) => Went::Done,
+        Err(error) => Went::NotYet(error),
+    }
+}
+
+async fn report(store: &Store, child: SessionId) -> Result<Option<Report>, haft_store::Error> {
+    let Some(loaded) = store.load(child).await? else { return Ok(None) };
+    let seq = loaded.head.seq;
+    let last = store.entries(child, seq.saturating_sub(u64::from(PAGE)), PAGE).await?;
+    let ending = |turn| {
+        let events = last.iter().rev().filter_map(|entry| entry.event().ok());
+        let mut endings = events.filter_map(|event| match event {
+            Event::TurnEnded { turn: ended, ending } if ended == turn => Some(ending),
+            _ => None,
+        });
+        endings.next().unwrap_or(TurnEnding::Completed)
+    };
+    let agent = loaded.state.as_open().and_then(|open| open.config.agent.as_ref());
+    let agent = agent.map(|agent| agent.id.clone());
+    Ok(Some(Report { child, agent, seq, word: Word::of(&loaded.state, ending) }))
 }
 
 /// Returns what a run came to: what was said in its last turn, or why it ended otherwise.

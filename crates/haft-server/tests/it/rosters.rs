@@ -148,10 +148,9 @@ async fn s2_41_s2_t15_s3_37_an_agent_of_the_roster_does_the_work_and_asks_at_the
     assert_eq!((&child["agent"]["id"], &child["agent"]["version"]), (&json!(scout_id), &json!(1)));
     assert_eq!(child["agent"]["name"], "Scout");
 
-    let events = format!("{threads}/{}/events", child["id"].as_str().unwrap());
     let asks = |found: &Value| !of_kind(found, "session.status_idle").is_empty();
-    let below = until(&ann, &events, asks).await;
-    let asked = of_kind(&below, "agent.tool_use")[0];
+    let here = until(&ann, &format!("{path}/events"), asks).await;
+    let asked = of_kind(&here, "agent.tool_use")[1];
     assert_eq!((&asked["name"], &asked["evaluated_permission"]), (&json!("read"), &json!("ask")));
     let yes = json!({"events": [
         {"type": "user.tool_confirmation", "tool_use_id": asked["id"], "result": "allow"},
@@ -186,4 +185,55 @@ async fn s2_41_whoever_is_not_on_the_roster_gets_no_work() {
         assert!(told.contains("`Scout`"), "{told}");
     }
     assert!(of_kind(&events, "session.thread_created").is_empty());
+}
+
+fn kinds(events: &Value) -> Vec<&str> {
+    let events = events["data"].as_array().unwrap().iter();
+    let kinds = events.map(|event| event["type"].as_str().unwrap());
+    kinds.filter(|kind| !kind.starts_with("span.")).collect()
+}
+
+// S2-14, S2-41: whoever watches only the session sees what a sub-agent asks and how it goes, in
+// an order that stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_14_s2_41_what_a_sub_agent_asks_is_shown_at_the_session() {
+    let house = House::managed(&SCRIPTS).await;
+    let ann = house.admin().await;
+    let scout = declared(&ann, &scout()).await;
+    let boss = declared(&ann, &boss("scripted/boss", &json!([scout]))).await;
+    let session = spoken_to(&ann, &boss).await;
+    let path = format!("/v1/sessions/{}", session["id"].as_str().unwrap());
+    let events = format!("{path}/events");
+    let asks = |found: &Value| !of_kind(found, "session.status_idle").is_empty();
+    let asked = until(&ann, &events, asks).await;
+    let (own, below) = (of_kind(&asked, "agent.tool_use")[0], of_kind(&asked, "agent.tool_use")[1]);
+    let thread = &of_kind(&asked, "session.thread_created")[0]["session_thread_id"];
+    assert_eq!((&own["name"], own.get("session_thread_id")), (&json!("session_delegate"), None));
+    assert_eq!((&below["name"], &below["session_thread_id"]), (&json!("read"), thread));
+    let reason = json!({"type": "requires_action", "event_ids": [below["id"]]});
+    let rests = of_kind(&asked, "session.thread_status_idle")[0];
+    assert_eq!((&rests["stop_reason"], &rests["agent_name"]), (&reason, &json!("Scout")));
+    assert_eq!(of_kind(&asked, "session.status_idle")[0]["stop_reason"], reason);
+    assert_eq!(ann.get(&path).await["status"], "idle");
+    let shown = kinds(&asked);
+    let tail = ["agent.tool_use", "session.thread_status_idle", "session.status_idle"];
+    assert!(shown.ends_with(&tail), "{shown:?}");
+
+    let no = json!({
+        "type": "user.tool_confirmation", "tool_use_id": below["id"], "result": "deny",
+    });
+    ann.post(&events, &json!({"events": [no]})).await;
+    let said = |found: &Value| of_kind(found, "session.status_idle").len() > 1;
+    let done = until(&ann, &events, said).await;
+    let (before, after) = (asked["data"].as_array().unwrap(), done["data"].as_array().unwrap());
+    assert_eq!(before[..], after[..before.len()], "nothing moves");
+    let rests = of_kind(&done, "session.thread_status_idle");
+    assert_eq!((rests.len(), &rests[1]["stop_reason"]["type"]), (2, &json!("end_turn")));
+    let shown = kinds(&done);
+    let at = |kind: &str| shown.iter().rposition(|shown| *shown == kind).unwrap();
+    assert!(at("session.thread_status_idle") < at("agent.tool_result"), "{shown:?}");
+    let mut ids: Vec<&str> = after.iter().map(|event| event["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), after.len());
 }

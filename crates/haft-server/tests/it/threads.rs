@@ -119,9 +119,10 @@ async fn s2_41_s4_35_a_sub_agents_thread_is_listed_and_its_call_approved_at_the_
     let events = format!("{threads}/{child}/events");
     let asks = |found: &Value| !of_kind(found, "session.status_idle").is_empty();
     let below = until(&ann, &events, asks).await;
+    let here = until(&ann, &format!("{path}/events"), asks).await;
     let listed = ann.get(&threads).await;
     let (main, child) = (&listed["data"][0], &listed["data"][1]);
-    assert_eq!((&main["status"], &main["parent_thread_id"]), (&json!("running"), &Value::Null));
+    assert_eq!((&main["status"], &main["parent_thread_id"]), (&json!("idle"), &Value::Null));
     assert_eq!((&child["parent_thread_id"], &child["session_id"]), (&main["id"], &json!(session)));
     assert_eq!(child["status"], "idle");
     let child = child["id"].as_str().unwrap();
@@ -130,9 +131,10 @@ async fn s2_41_s4_35_a_sub_agents_thread_is_listed_and_its_call_approved_at_the_
     assert_eq!((&asked["name"], &asked["evaluated_permission"]), (&json!("bash"), &json!("ask")));
     let idle = of_kind(&below, "session.status_idle")[0];
     assert_eq!(idle["stop_reason"]["event_ids"], json!([asked["id"]]));
-    let here = ann.get(&format!("{path}/events")).await;
     assert_eq!(of_kind(&here, "session.thread_created")[0]["session_thread_id"], child);
-    assert!(of_kind(&here, "session.status_idle").is_empty(), "its own call waits for nobody");
+    let shown = of_kind(&here, "agent.tool_use")[1];
+    assert_eq!((&shown["id"], &shown["session_thread_id"]), (&asked["id"], &json!(child)));
+    assert_eq!(of_kind(&here, "session.status_idle")[0]["stop_reason"], idle["stop_reason"]);
 
     let other = house.visitor("other", "eve", &[haft_server::Scope::Admin]).await;
     other.refused("GET", &events, &Value::Null, 404).await;
@@ -144,12 +146,14 @@ async fn s2_41_s4_35_a_sub_agents_thread_is_listed_and_its_call_approved_at_the_
     let again = ann.refused("POST", &format!("{path}/events"), &yes, 400).await;
     assert!(again.contains("is not waiting"), "{again}");
 
+    let said = |found: &Value| !of_kind(found, "agent.message").is_empty();
+    until(&ann, &format!("{path}/events"), said).await;
     until(&ann, &path, |found| found["status"] == "idle").await;
     let here = ann.get(&format!("{path}/events")).await;
     let result = of_kind(&here, "agent.tool_result")[0];
     assert_eq!(result["content"][0]["text"], "Done.");
     assert!(of_kind(&here, "user.custom_tool_result").is_empty(), "nobody handed it in");
-    assert_eq!(of_kind(&here, "session.status_idle").len(), 1);
+    assert_eq!(of_kind(&here, "session.status_idle").len(), 2);
 }
 
 // S2-41: an interrupt stops every thread, also one that nobody waits for; deleting ends them.

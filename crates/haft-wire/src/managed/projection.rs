@@ -1,5 +1,7 @@
 //! A session's log as the API's events.
 
+mod threads;
+
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -14,6 +16,7 @@ use haft_core::tool::Executor;
 use haft_core::{CallId, CallResult, ErrorClass, Failure, Outcome, SessionId, Timestamp};
 use serde_json::{Map, Value, json};
 
+use self::threads::Thread;
 use super::event::{Place, WireEvent};
 use super::spans::{Spent, usage_of};
 use super::{blocks, output_blocks, result_blocks};
@@ -33,6 +36,8 @@ pub struct Projection {
     activity: Activity,
     told: Told,
     calls: Vec<OpenCall>,
+    /// What works below the session, as it told last.
+    threads: BTreeMap<SessionId, Thread>,
     /// Whether calls that wait are ended because of what came before, and not each by itself.
     is_sweeping: bool,
     /// The event that says that the model was asked, while it has not answered.
@@ -94,6 +99,7 @@ impl Projection {
             activity: Activity::Idle,
             told: Told::Idle { blocked_on: Vec::new() },
             calls: Vec::new(),
+            threads: BTreeMap::new(),
             is_sweeping: false,
             asked: None,
             spent: Spent::default(),
@@ -170,10 +176,13 @@ impl Projection {
                 self.colleagues = config.roster.iter().filter_map(named).collect();
             }
             Event::SessionInterrupted { cause: InterruptCause::Asked, .. } => {
+                // It reaches what works below, too.
+                self.threads.values_mut().for_each(|thread| thread.asks.clear());
                 self.emit("user.interrupt", None, json!({}));
             }
             Event::SessionEnded {} => {
                 self.activity = Activity::Idle;
+                self.threads.clear();
                 self.emit("session.status_terminated", None, json!({}));
             }
             Event::MessageReceived { message, content, .. } => {
@@ -241,6 +250,7 @@ impl Projection {
                 }
             }
             Event::CallFinished { outcome } => self.finish(&outcome),
+            Event::ChildReported { report } => self.report(&report),
             Event::SessionOpened { .. }
             | Event::SessionReconfigured { .. }
             | Event::SessionInterrupted { .. }
@@ -406,16 +416,15 @@ impl Projection {
         self.activity = Activity::Idle;
         self.calls.clear();
         self.tell_answered(None, true);
-        let reason = match ending {
+        match ending {
             TurnEnding::Completed
             | TurnEnding::Settled
             | TurnEnding::Terminal
-            | TurnEnding::Interrupted => "end_turn",
+            | TurnEnding::Interrupted => {}
             TurnEnding::Limit { limit } => {
                 let message =
                     format!("the run reached its limit `{limit}`; say something to go on");
                 self.tell_error("tool_use_limit_reached_error", &message);
-                "end_turn"
             }
             TurnEnding::Failed { failure } => {
                 let kind = match failure.class {
@@ -423,11 +432,11 @@ impl Projection {
                     _ => "model_request_failed_error",
                 };
                 self.tell_error(kind, &failure.message);
-                "retries_exhausted"
             }
-        };
+        }
         self.told = Told::Idle { blocked_on: Vec::new() };
-        self.emit("session.status_idle", None, json!({ "stop_reason": { "type": reason } }));
+        let reason = json!({ "type": stop_reason(ending) });
+        self.emit("session.status_idle", None, json!({ "stop_reason": reason }));
     }
 
     fn tell_error(&mut self, kind: &str, message: &str) {
@@ -444,19 +453,28 @@ impl Projection {
 
     /// Tells that the session waits for someone, and for what, when that is news.
     fn tell_waiting(&mut self) {
-        let waiting = self.calls.iter().filter(|call| call.waits_for == Awaited::Someone);
-        let blocked_on: Vec<CallId> = waiting.map(|call| call.id).collect();
-        let is_blocked = self.activity == Activity::Acting
-            && !blocked_on.is_empty()
-            && self.calls.iter().all(|call| call.waits_for != Awaited::Nobody);
-        let ids: Vec<String> = blocked_on.iter().map(ToString::to_string).collect();
+        let blocked_on = self.blocked_on();
+        let rests = match self.activity {
+            Activity::Thinking => false,
+            Activity::Acting => self.calls.iter().all(|call| call.waits_for != Awaited::Nobody),
+            // What works below goes on without it.
+            Activity::Idle => true,
+        };
+        let reason = requires_action(&blocked_on);
+        let is_blocked = rests && !blocked_on.is_empty();
         let told = Told::Idle { blocked_on };
         if !is_blocked || self.told == told {
             return;
         }
-        let reason = json!({ "type": "requires_action", "event_ids": ids });
         self.told = told;
         self.emit("session.status_idle", None, json!({ "stop_reason": reason }));
+    }
+
+    /// The calls that wait for someone, here and below.
+    fn blocked_on(&self) -> Vec<CallId> {
+        let waiting = self.calls.iter().filter(|call| call.waits_for == Awaited::Someone);
+        let below = self.threads.values().flat_map(|thread| thread.asks.iter().copied());
+        waiting.map(|call| call.id).chain(below).collect()
     }
 
     fn tell_running(&mut self) {
@@ -497,6 +515,22 @@ fn bare(session: SessionId) -> String {
     session.to_string().trim_start_matches("sesn_").to_owned()
 }
 
+fn requires_action(calls: &[CallId]) -> Value {
+    let ids: Vec<String> = calls.iter().map(ToString::to_string).collect();
+    json!({ "type": "requires_action", "event_ids": ids })
+}
+
+const fn stop_reason(ending: &TurnEnding) -> &'static str {
+    match ending {
+        TurnEnding::Completed
+        | TurnEnding::Settled
+        | TurnEnding::Terminal
+        | TurnEnding::Interrupted
+        | TurnEnding::Limit { .. } => "end_turn",
+        TurnEnding::Failed { .. } => "retries_exhausted",
+    }
+}
+
 const fn permission(decision: Verdict) -> &'static str {
     match decision {
         Verdict::Allow => "allow",
@@ -510,7 +544,7 @@ mod tests {
     use std::sync::Arc;
 
     use haft_core::journal::Head;
-    use haft_core::session::{Config, SuspendReason, Usage};
+    use haft_core::session::{Ask, Config, Report, SuspendReason, Usage, Word};
     use haft_core::tool::Contract;
     use haft_core::{Actor, ContentBlock, Directives, MessageId, Provenance};
 
@@ -610,6 +644,70 @@ mod tests {
         assert_eq!(end["model_request_start_id"], start.id);
         let tokens = ["input_tokens", "cache_read_input_tokens", "output_tokens"];
         assert_eq!(tokens.map(|kind| end["model_usage"][kind].as_u64().unwrap()), [6, 4, 2]);
+    }
+
+    fn reported(at: i64, seq: u64, word: Word) -> (i64, Event) {
+        let (child, agent) = (SessionId::from_bits(9), Some("scout".to_owned()));
+        (at, Event::ChildReported { report: Arc::new(Report { child, agent, seq, word }) })
+    }
+
+    fn asking(bits: u128) -> Word {
+        let ask = Ask {
+            call: CallId::from_bits(bits),
+            round: 1,
+            kind: SuspensionKind::Approval,
+            tool: "bash".to_owned(),
+            executor: Executor::Server,
+            mcp: None,
+            arguments: Map::new(),
+        };
+        Word::Asking { asks: vec![ask] }
+    }
+
+    // S2-14, S2-41: what is asked below is shown once, wherever a reader stopped.
+    #[test]
+    fn s2_14_s2_41_what_is_asked_below_is_shown_here() {
+        let ended = (3, Event::TurnEnded { turn: 1, ending: TurnEnding::Completed });
+        let below = vec![
+            reported(4, 2, Word::AtWork),
+            reported(5, 7, asking(20)),
+            reported(6, 9, Word::AtWork),
+            reported(7, 11, asking(20)),
+            reported(8, 13, asking(21)),
+            reported(9, 15, Word::AtRest { turn: 2, ending: TurnEnding::Completed }),
+        ];
+        let entries = log([opening(), vec![ended], below].concat());
+        let whole = folded(&entries, entries.len());
+        // Each report is an append of its own.
+        for settle_after in [1, 5, 6, 7, 8, 9, 10] {
+            assert_eq!(folded(&entries, settle_after), whole, "{settle_after}");
+        }
+        let at = whole.iter().position(|event| event.kind == "session.status_idle").unwrap();
+        let kinds: Vec<_> = whole[at + 1..].iter().map(|event| event.kind).collect();
+        let (works, rests) = ("session.thread_status_running", "session.thread_status_idle");
+        let (use_, idle) = ("agent.tool_use", "session.status_idle");
+        assert_eq!(
+            kinds,
+            [
+                works,
+                use_,
+                rests,
+                idle,
+                works,
+                "session.status_running",
+                rests,
+                idle,
+                use_,
+                rests,
+                idle,
+                rests,
+                idle,
+            ]
+        );
+        let thread = thread_id(SessionId::from_bits(9));
+        let shown: Vec<_> = whole.iter().filter(|event| event.kind == use_).collect();
+        assert!(shown.iter().all(|event| event.body["session_thread_id"] == thread));
+        assert_eq!(whole.last().unwrap().body["stop_reason"]["type"], "end_turn");
     }
 
     /// The calls that wait are declined one by one, each in an append of its own.

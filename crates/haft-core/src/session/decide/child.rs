@@ -8,10 +8,11 @@ use crate::id::{CallId, SessionId};
 use crate::json::DEPTH_MAX;
 use crate::outcome::{CallResult, ErrorClass, Failure};
 use crate::session::child::{Awaits, Delegation};
-use crate::session::effect::Effect;
+use crate::session::effect::{Effect, Reply};
 use crate::session::event::Event;
 use crate::session::input::{ChildOpened, ChildStopped, MessageArrived, ParentTold, is_deeper};
 use crate::session::refusal::{Refusal, Stale};
+use crate::session::report::{Report, Standing};
 use crate::session::state::{Phase, State, Stopping};
 use crate::session::suspension::{SuspendReason, SuspensionKind};
 
@@ -97,6 +98,33 @@ impl Draft {
             return Err(Refusal::Stale(Stale::Unknown));
         }
         self.emit(Event::ParentTold { turn: told.turn })
+    }
+
+    /// A session below tells where it stands. What is known, or older than what is known, is no
+    /// news.
+    pub(super) fn take_report(&mut self, report: Arc<Report>) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        let known = open.reported.iter().find(|heard| heard.child == report.child);
+        let is_old = known.is_some_and(|heard| {
+            heard.seq >= report.seq || heard.standing == report.word.standing()
+        });
+        if is_old {
+            self.reply = Reply::AlreadyRecorded;
+            return Ok(());
+        }
+        self.emit(Event::ChildReported { report })
+    }
+
+    /// Has the session at the top told where a child stands, when that changed, and again
+    /// whenever the child is looked at anew.
+    pub(super) fn report_up(&mut self, before: &State) {
+        let open = self.state.as_open().or(before.as_open());
+        let Some(root) = open.and_then(|open| open.parent).map(|parent| parent.root) else {
+            return;
+        };
+        if self.looks_anew || Standing::of(&self.state) != Standing::of(before) {
+            self.effects.push(Effect::ReportUp { root });
+        }
     }
 
     /// Between sessions nothing is sent twice for nothing: once when it comes up, and again

@@ -34,6 +34,7 @@ pub fn decide(state: &State, now: Timestamp, input: Input) -> Result<Decision, R
     draft.looks_anew = matches!(input, Input::Revived | Input::Woken);
     draft.take(input)?;
     draft.advance()?;
+    draft.report_up(state);
     Ok(draft.into())
 }
 
@@ -125,6 +126,8 @@ impl Draft {
             Input::ChildOpened(opened) => self.open_child(opened),
             Input::ChildStopped(stopped) => self.note_child_stopped(&stopped),
             Input::ParentTold(told) => self.note_parent_told(&told),
+            Input::ChildReported(report) => self.take_report(report),
+            Input::RootTold => self.require_open().map(drop),
             Input::CallsProposed(proposed) => self.take_proposals(proposed),
             Input::Previewed(previewed) => self.take_preview(previewed),
             Input::AttemptEnded(ended) => self.take_attempt(ended),

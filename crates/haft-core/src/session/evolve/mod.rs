@@ -60,6 +60,7 @@ pub fn evolve(mut state: State, at: Timestamp, event: &Event) -> Result<State, C
                 parent: *parent,
                 owed: None,
                 abandoned: Vec::new(),
+                reported: Vec::new(),
             }));
         }
         (State::Open(open), Event::SessionEnded {}) => {
@@ -103,6 +104,7 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::MessageReceived { .. }
         | Event::ChildStopped { .. }
         | Event::ParentTold { .. }
+        | Event::ChildReported { .. }
         | Event::GoalSet { .. }
         | Event::GrantAdded { .. }
         | Event::GrantRevoked { .. } => apply_to_session(open, at, event),
@@ -149,6 +151,7 @@ fn apply_to_session(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         Event::ParentTold { turn } => {
             open.owed.take_if(|owed| *owed <= *turn);
         }
+        Event::ChildReported { report } => open.hear_report(report),
         Event::GoalSet { goal, by } => {
             let (goal, by) = (goal.clone(), by.clone());
             open.goal = Some(Arc::new(ActiveGoal { goal, by, at }));
