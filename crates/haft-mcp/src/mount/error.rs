@@ -1,6 +1,9 @@
 //! Why a server is not mounted.
 
+use std::error::Error;
+
 use haft_core::{Digest, ToolName};
+use rmcp::service::ClientInitializeError;
 
 use super::declared::DeclaredError;
 
@@ -60,4 +63,26 @@ pub enum MountError {
     /// The store has trouble.
     #[error(transparent)]
     Store(#[from] haft_store::Error),
+}
+
+/// Says why nobody could be connected to, without the names of the types that carried it.
+pub(super) fn why_unconnected(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => with_causes(error.error.as_ref()),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => why_unconnected(fallback),
+        other => other.to_string(),
+    }
+}
+
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let more = cause.to_string();
+        if !said.contains(&more) {
+            said = format!("{said}: {more}");
+        }
+        next = cause.source();
+    }
+    said
 }

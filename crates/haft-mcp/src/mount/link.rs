@@ -21,6 +21,7 @@ use tokio::process::{ChildStderr, Command};
 use tokio::time::Instant;
 
 use super::desk::{Desk, Handler};
+use super::error::why_unconnected;
 use super::oauth::{Authorizer, OAuth, Wanted};
 use super::setting::{Secrets, Setting, VaultEntry};
 
@@ -440,7 +441,7 @@ fn unconnected(error: &ClientInitializeError) -> Unconnected {
         (None, ClientInitializeError::ExpectedInitResult(_)) => {
             Unconnected::NotUnderstood(error.to_string())
         }
-        (None, _) => Unconnected::Failed(error.to_string()),
+        (None, _) => Unconnected::Failed(why_unconnected(error)),
     }
 }
 
