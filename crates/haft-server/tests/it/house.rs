@@ -137,11 +137,7 @@ impl House {
             .collect();
         let model = Models::new(ModelSettings { scripts, ..ModelSettings::default() });
         let haft = builder.model(model).start(store.clone()).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let config = Config { client_grace: None, ..config(&haft) };
-        let server = Server::bind(haft.clone(), listener, config).await.unwrap();
-        let address = server.address().to_string();
-        drop(tokio::spawn(server.run(std::future::pending())));
+        let address = serve(&haft, config(&haft)).await;
         Self { data, haft, notes, keys: Keys::new(store, None), address }
     }
 
@@ -163,9 +159,25 @@ impl House {
         self.visitor("default", "ann", &[Scope::Admin]).await
     }
 
+    /// Someone at another server over the same store, which has read nothing yet.
+    pub(crate) async fn admin_elsewhere(&self) -> Visitor {
+        let address = serve(&self.haft, Config::default()).await;
+        Visitor { address, ..self.admin().await }
+    }
+
     pub(crate) fn stranger(&self) -> Visitor {
         Visitor { address: self.address.clone(), key: None }
     }
+}
+
+/// Serves a node, and returns where.
+async fn serve(haft: &Haft, config: Config) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = Config { client_grace: None, ..config };
+    let server = Server::bind(haft.clone(), listener, config).await.unwrap();
+    let address = server.address().to_string();
+    drop(tokio::spawn(server.run(std::future::pending())));
+    address
 }
 
 /// Someone with a key, or without one.

@@ -227,6 +227,8 @@ async fn s2_14_s2_41_what_a_sub_agent_asks_is_shown_at_the_session() {
     let done = until(&ann, &events, said).await;
     let (before, after) = (asked["data"].as_array().unwrap(), done["data"].as_array().unwrap());
     assert_eq!(before[..], after[..before.len()], "nothing moves");
+    let elsewhere = house.admin_elsewhere().await;
+    assert_eq!(elsewhere.get(&events).await, done, "whoever reads it all later sees the same");
     let rests = of_kind(&done, "session.thread_status_idle");
     assert_eq!((rests.len(), &rests[1]["stop_reason"]["type"]), (2, &json!("end_turn")));
     let shown = kinds(&done);
