@@ -169,12 +169,20 @@ fn read(typed: &str, schema: &Value, need: Need) -> Result<Value, Unread> {
             _ => misfit("type `y` or `n`"),
         },
         Some("integer" | "number") => match typed.parse::<Number>() {
-            Ok(number) => Ok(Value::Number(number)),
+            Ok(number) if is_within(&number, schema) => Ok(Value::Number(number)),
+            Ok(_) => misfit(&format!("type a number, {}", bounds(schema))),
             Err(_) => misfit("type a number"),
         },
         Some("string") => Ok(Value::String(typed.to_owned())),
         _ => serde_json::from_str(typed).or_else(|_| Ok(Value::String(typed.to_owned()))),
     }
+}
+
+fn is_within(number: &Number, schema: &Value) -> bool {
+    let Some(number) = number.as_f64() else { return true };
+    let is_enough = schema["minimum"].as_f64().is_none_or(|least| number >= least);
+    let is_too_much = schema["maximum"].as_f64().is_some_and(|most| number > most);
+    is_enough && !is_too_much
 }
 
 #[cfg(test)]
@@ -188,6 +196,8 @@ mod tests {
         let number = json!({ "type": "integer", "minimum": 1, "maximum": 40 });
         let tone = json!({ "type": "string", "enum": ["plain", "formal"] });
         assert_eq!(read("7", &number, Need::Required), Ok(json!(7)));
+        let too_many = Unread::Misfit("type a number, 1 to 40".to_owned());
+        assert_eq!(read("41", &number, Need::Required), Err(too_many));
         assert_eq!(hint(&number, Need::Optional), "[1 to 40, or nothing] >");
         assert_eq!(read("2", &tone, Need::Required), Ok(json!("formal")));
         assert_eq!(read("plain", &tone, Need::Required), Ok(json!("plain")));

@@ -115,8 +115,13 @@ impl<'a> Talk<'a> {
                 "/session" => eprintln!("{}", self.session),
                 message => {
                     self.say(message).await?;
-                    if self.drive().await? == Rest::Ended {
-                        break;
+                    match self.drive().await? {
+                        Rest::Ended => break,
+                        Rest::Waits => {
+                            let hint = "it waits: `haft pending` lists it; go on here to be asked";
+                            eprintln!("{}", paint.paint(Tone::Dim, hint));
+                        }
+                        Rest::Idle(_) => {}
                     }
                 }
             }
@@ -283,7 +288,7 @@ impl<'a> Talk<'a> {
         let wait = match self.api.wait(&call.to_string()).await {
             Ok(wait) => wait,
             // It was decided meanwhile, which the log will say.
-            Err(error) if error.code() == "no_call" => {
+            Err(error) if ["no_call", "stale"].contains(&error.code()) => {
                 self.waiting.pop_front();
                 return Ok(Asking::Over);
             }
