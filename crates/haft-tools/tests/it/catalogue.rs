@@ -58,13 +58,7 @@ fn s2_6_s2_7_there_is_no_tool_for_what_the_loop_does() {
 /// Document 002's table: name, inputs (`*` is required), whether it asks, whether it only reads,
 /// effects.
 const CONTRACT: &[(&str, &str, bool, bool, &str)] = &[
-    (
-        "session_delegate",
-        "message* title detail successCriteria agent wait",
-        false,
-        false,
-        "session_write",
-    ),
+    ("session_delegate", "message* title detail successCriteria", false, false, "session_write"),
     (
         "session_run_child",
         "sessionId* maxCycles",
