@@ -1,6 +1,7 @@
 //! One session at work: a task that owns the session, takes its inputs one by one, and ends as
 //! soon as nothing runs. A session that waits for someone outside has no task.
 
+mod ahead;
 mod doing;
 mod errands;
 mod leaving;
@@ -349,7 +350,7 @@ impl<P: Performer> SessionTask<P> {
         }
     }
 
-    /// Decide, append, then do.
+    /// Decide, append, then do; what leaves no trace is done first.
     async fn step(&mut self, input: &Input) -> Result<Reply, InputError> {
         let follow = if self.shared.is_draining() { Follow::Nothing } else { Follow::All };
         self.step_with(input, follow).await
@@ -372,7 +373,10 @@ impl<P: Performer> SessionTask<P> {
             // After a long silence the node says that it is alive, so that the session stays ours
             // if nobody has taken it. Whether anyone has, the fence knows.
             let term = self.shared.current_term().await?;
-            let append = self.append(now, &mut decision);
+            if follow == Follow::All {
+                self.run_ahead(&mut decision).await;
+            }
+            let append = self.append(self.shared.clock.now(), &mut decision);
             self.shared.observer.pass(Boundary::Decided);
             match self.shared.store.append(&append).await {
                 Ok(head) => {

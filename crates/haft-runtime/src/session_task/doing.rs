@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::session::{Activity, Call, Decision, Driver, Effect, Reply};
+use haft_core::session::{Activity, Call, Decision, Driver, Effect, Open, Reply};
 use haft_core::{CallId, Millis, Timestamp};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
@@ -41,8 +41,9 @@ impl<P: Performer> SessionTask<P> {
     fn perform(&mut self, effect: &Effect) {
         match *effect {
             Effect::RunModel { turn, attempt } => {
-                let Some(open) = self.state.as_open() else { return };
-                self.start(Task::AskModel { turn, attempt, open: Box::new(open.clone()) });
+                let state = Arc::clone(&self.state);
+                let Some(open) = state.as_open() else { return };
+                self.start(open, Task::AskModel { turn, attempt, open: Box::new(open.clone()) });
             }
             Effect::AbortModel { turn } => {
                 let asked =
@@ -68,14 +69,16 @@ impl<P: Performer> SessionTask<P> {
     }
 
     fn start_for(&mut self, call: CallId, task: impl FnOnce(Box<Call>) -> Task) {
-        let found = self.state.as_open().and_then(|open| open.call(call)).cloned();
-        if let Some(call) = found {
-            self.start(task(Box::new(call)));
+        let state = Arc::clone(&self.state);
+        if let Some(open) = state.as_open()
+            && let Some(call) = open.call(call).cloned()
+        {
+            self.start(open, task(Box::new(call)));
         }
     }
 
-    fn start(&mut self, task: Task) {
-        let Some(open) = self.state.as_open() else { return };
+    /// Starts a job for a session that stands so, and returns its number.
+    pub(super) fn start(&mut self, open: &Open, task: Task) -> u64 {
         let (opened_by, turn) = (open.opened_by.clone(), open.turn);
         let config = Arc::clone(&open.config);
         let key = task.key();
@@ -108,6 +111,7 @@ impl<P: Performer> SessionTask<P> {
             }
         };
         tokio::spawn(work.instrument(run));
+        number
     }
 
     /// Keeps a span around what an agent does from one message to idle, as far as this process
@@ -140,7 +144,10 @@ impl<P: Performer> SessionTask<P> {
             return Ok(());
         }
         self.stay_owner().await?;
-        self.start(task);
+        let state = Arc::clone(&self.state);
+        if let Some(open) = state.as_open() {
+            self.start(open, task);
+        }
         Ok(())
     }
 

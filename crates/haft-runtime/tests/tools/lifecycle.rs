@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haft_core::session::{Config, Driver, Event};
-use haft_core::tool::{Concurrency, Injected, InjectedKind, Status};
+use haft_core::tool::{Concurrency, Injected, InjectedKind, Mutates, Reach, Status};
 use haft_core::{CallResult, ErrorClass, Millis, Outcome, ProviderCallId};
 use haft_runtime::testing::{Conformance, Nonconforming, TestNode, object, user};
 use haft_runtime::{
@@ -406,4 +406,60 @@ fn s4_4_a_server_tool_without_code_is_not_taken() {
         assert!(refused.to_string().contains("expected code for `bare`"), "{refused}");
     });
     assert_eq!(echo(&Effects::default(), "echo", |_| {}).definition().name.as_str(), "echo");
+}
+
+/// How often anything was written.
+fn writes(node: &TestNode) -> u64 {
+    node.haft().store().measures().append_seconds.read().count
+}
+
+// What leaves no trace in the world is written once, begin and end; anything else before it runs.
+#[tokio::test]
+async fn a_call_that_leaves_no_trace_is_one_write_and_any_other_two() {
+    let effects = Effects::default();
+    let reads = echo(&effects, "sum", |_| {});
+    let changes = echo(&effects, "order", |definition| {
+        definition.facets.mutates = Some(Mutates::Irreversible);
+    });
+    let reaches = echo(&effects, "look_up", |definition| {
+        definition.facets.reach = Some([Reach::Network].into());
+    });
+    let node = node(builder().tools([reads, changes, reaches]));
+    let session = node.session().await;
+    for (tool, expected) in [("sum", 1), ("order", 2), ("look_up", 2)] {
+        let mut fewest = u64::MAX;
+        // On a busy machine one or the other takes too long to be waited for.
+        for _ in 0..20 {
+            let before = writes(&node);
+            let answer = node.haft().call(session, tool, object(json!({"n": 1}))).await.unwrap();
+            fewest = fewest.min(writes(&node) - before);
+            let logged = ["call.proposed", "call.admitted", "call.started", "call.finished"];
+            assert_eq!(node.record(session).await.names_of(done(answer).call), logged, "{tool}");
+        }
+        assert_eq!(fewest, expected, "{tool}");
+    }
+}
+
+// Whoever proposes a slow one is not kept waiting for it, and finds it recorded as begun.
+#[tokio::test]
+async fn a_slow_call_that_leaves_no_trace_is_recorded_while_it_runs() {
+    let (release, released) = tokio::sync::watch::channel(false);
+    let slow = waiting(
+        "slow",
+        |_| {},
+        move |_, _| {
+            let mut released = released.clone();
+            async move {
+                released.wait_for(|released| *released).await.ok();
+                ok(json!("done"))
+            }
+        },
+    );
+    let node = node(builder().tool(slow));
+    let session = node.session().await;
+    let call = node.haft().propose(session, "slow", object(json!({}))).await.unwrap();
+    let begun = ["call.proposed", "call.admitted", "call.started"];
+    assert_eq!(node.record(session).await.names_of(call), begun);
+    release.send(true).unwrap();
+    assert_eq!(value(node.haft().wait(session, call).await.unwrap()), json!("done"));
 }
