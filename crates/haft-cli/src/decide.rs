@@ -100,9 +100,7 @@ async fn rule(lines: &mut Lines, wait: &Value) -> Option<Value> {
     let empty = Map::new();
     let arguments = wait["arguments"].as_object().unwrap_or(&empty);
     let mut when = Vec::new();
-    for (name, value) in
-        arguments.iter().filter(|(_, value)| !value.is_object() && !value.is_array())
-    {
+    for (name, value) in arguments {
         let shown = crate::terminal::shortened(&value.to_string(), 50);
         let typed = lines.ask(&format!("  only where {name} is {shown}? [Y/n] > ")).await?;
         if !matches!(typed.trim().to_lowercase().as_str(), "n" | "no") {

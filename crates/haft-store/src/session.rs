@@ -131,7 +131,7 @@ pub enum VerifyError {
     /// An entry is missing, out of place, changed or unreadable.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The log does not end where the session's row says: its last entries are missing.
+    /// The log does not end where the session's row says, or not with what it says.
     #[error("the log ends with entry {found}, the session with entry {expected}")]
     Cut {
         /// Where the session's row says that it ends.

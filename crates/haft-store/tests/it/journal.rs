@@ -118,6 +118,11 @@ fn a_changed_missing_or_cut_entry_is_found() {
         let (id, last) = (session.id, session.head.seq);
         assert_eq!(store.verify(id).await, Ok(session.head));
 
+        backing.tamper("UPDATE sessions SET head_seq = head_seq - 1").await;
+        let lowered = VerifyError::Cut { expected: last - 1, found: last };
+        assert_eq!(store.verify(id).await, Err(lowered));
+        backing.tamper("UPDATE sessions SET head_seq = head_seq + 1").await;
+
         backing.tamper(&format!("DELETE FROM events WHERE seq = {last}")).await;
         // SQLite keeps an append in one row, and the last one had two entries.
         let lost = if matches!(backing, Backing::Sqlite(_)) { 2 } else { 1 };
