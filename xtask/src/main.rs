@@ -30,6 +30,7 @@ usage: cargo xtask <chore>
 
   test         every check and every test, the quick ones first
   test fast    the same without the steps that need more than the toolchain
+  test from S  the same from the step S on, for whoever has just mended it
   guides NAME  run the documents whose path contains NAME, as `test` runs all of them
   tidy         what a machine can check about the source: edges, sizes, licences, documents
   bench        ours and the peers in one run, written to docs/benchmarks.md
@@ -62,6 +63,7 @@ enum Chore {
     Guides(String),
     Help,
     Test(Scope),
+    TestFrom(String),
     Tidy,
 }
 
@@ -84,6 +86,7 @@ impl Chore {
             ["help" | "--help" | "-h"] => Some(Chore::Help),
             ["test"] => Some(Chore::Test(Scope::All)),
             ["test", "fast"] => Some(Chore::Test(Scope::Fast)),
+            ["test", "from", step] => Some(Chore::TestFrom((*step).to_owned())),
             ["tidy"] => Some(Chore::Tidy),
             _ => None,
         }
@@ -99,7 +102,8 @@ impl Chore {
                 println!("{USAGE}");
                 Ok(Verdict::Clean)
             }
-            Chore::Test(scope) => steps::run(root, *scope),
+            Chore::Test(scope) => steps::run(root, *scope, None),
+            Chore::TestFrom(step) => steps::run(root, Scope::All, Some(step)),
             Chore::Tidy => tidy::run(root),
         }
     }
@@ -123,6 +127,8 @@ mod tests {
     fn every_chore_in_the_usage_is_understood() {
         assert_eq!(Chore::parse(&["test"]), Some(Chore::Test(Scope::All)));
         assert_eq!(Chore::parse(&["test", "fast"]), Some(Chore::Test(Scope::Fast)));
+        let from = Chore::TestFrom("clients".to_owned());
+        assert_eq!(Chore::parse(&["test", "from", "clients"]), Some(from));
         assert_eq!(Chore::parse(&["tidy"]), Some(Chore::Tidy));
         assert_eq!(Chore::parse(&["bench"]), Some(Chore::Bench(Extent::Whole)));
         assert_eq!(Chore::parse(&["bench", "brief"]), Some(Chore::Bench(Extent::Brief)));

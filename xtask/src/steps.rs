@@ -203,10 +203,12 @@ static STEPS: &[Step] = &[
     },
 ];
 
-pub(crate) fn run(root: &Path, scope: Scope) -> anyhow::Result<Verdict> {
+/// Runs the steps, all of them or from one on.
+pub(crate) fn run(root: &Path, scope: Scope, from: Option<&str>) -> anyhow::Result<Verdict> {
+    let steps = steps_from(from)?;
     let members = metadata::members(root)?;
     let mut n_passed = 0;
-    for step in STEPS.iter().filter(|step| step.is_in(scope) && step.applies_to(&members)) {
+    for step in steps.iter().filter(|step| step.is_in(scope) && step.applies_to(&members)) {
         println!("{}: running", step.name);
         let started = Instant::now();
         let verdict = step.run.perform(root, scope)?;
@@ -223,6 +225,16 @@ pub(crate) fn run(root: &Path, scope: Scope) -> anyhow::Result<Verdict> {
     }
     println!("{}", closing_line(n_passed, 0));
     Ok(Verdict::Clean)
+}
+
+fn steps_from(name: Option<&str>) -> anyhow::Result<&'static [Step]> {
+    let Some(name) = name else { return Ok(STEPS) };
+    let found = STEPS.iter().position(|step| step.name == name);
+    let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+    let found = found.with_context(|| {
+        format!("no step is called `{name}`; expected one of {}", names.join(", "))
+    })?;
+    Ok(&STEPS[found..])
 }
 
 /// CI reads this line, so it stands alone and keeps its form.
@@ -325,6 +337,8 @@ mod tests {
 
     #[test]
     fn fast_tells_the_tests_to_leave_out_what_they_would_start() {
+        assert_eq!(steps_from(Some("clients")).unwrap()[0].name, "clients");
+        assert!(steps_from(Some("nothing")).err().unwrap().to_string().contains("browser"));
         assert_eq!(Scope::Fast.env(), [("HAFT_TEST_FAST", "1")]);
         assert_eq!(Scope::All.env(), []);
         let needy: Vec<_> = STEPS.iter().filter(|step| !step.is_in(Scope::Fast)).collect();
