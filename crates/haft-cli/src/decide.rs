@@ -48,7 +48,7 @@ fn kind(wait: &Value) -> Option<SuspensionKind> {
 
 /// What another answer would set right.
 fn is_a_matter_of_words(error: &Trouble) -> bool {
-    ["misfit", "invalid_request_error", "grant_never_applies"].contains(&error.code())
+    ["misfit", "invalid_request_error", "grant_never_applies", "no_tool"].contains(&error.code())
 }
 
 fn complain(error: &Trouble) {

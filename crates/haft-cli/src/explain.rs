@@ -54,11 +54,13 @@ const PAGES: &[(&str, &str)] = pages![
     "no_store",
     "no_terminal",
     "no_tool",
+    "no_undo",
     "not_allowed",
     "not_cancellable",
     "not_due",
     "not_found_error",
     "not_open",
+    "nothing_done",
     "overloaded_error",
     "permission_error",
     "policy",
@@ -68,6 +70,7 @@ const PAGES: &[(&str, &str)] = pages![
     "store_in_use",
     "timeout",
     "tool_error",
+    "undo_over",
     "unknown_grant",
     "unknown_tool",
     "unreachable",
@@ -121,12 +124,16 @@ mod tests {
     fn every_code_that_can_be_printed_has_a_page_and_every_page_its_code() {
         let refusals = include_str!("../../haft-core/src/session/refusal.rs");
         let kinds = include_str!("../../haft-server/src/error.rs");
+        let undoing = include_str!("../../haft-runtime/src/haft/error.rs");
+        let undoing = words(undoing, "pub const fn code(&self)");
         let refusals = words(refusals, "pub const fn code(&self)");
         let kinds = words(kinds, "const fn word(self)");
         assert!(refusals.len() > 10 && kinds.len() > 5, "{refusals:?} {kinds:?}");
+        assert!(undoing.len() > 3, "{undoing:?}");
         let own = Code::ALL.iter().map(|code| code.word().to_owned());
         let classes = ErrorClass::ALL.iter().map(|class| class.code().to_owned());
         let mut codes: Vec<String> = own.chain(classes).chain(refusals).chain(kinds).collect();
+        codes.extend(undoing);
         codes.sort();
         codes.dedup();
         let pages: Vec<&str> = PAGES.iter().map(|(code, _)| *code).collect();

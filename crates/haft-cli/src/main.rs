@@ -36,6 +36,7 @@ mod terminal;
 mod tools;
 mod torture;
 mod trouble;
+mod undo;
 
 use std::process::ExitCode;
 
@@ -93,6 +94,7 @@ enum Command {
     /// One life of the process that `torture` kills.
     #[command(hide = true)]
     TortureLife(torture::LifeArgs),
+    Undo(undo::Args),
 }
 
 fn main() -> ExitCode {
@@ -125,6 +127,7 @@ fn main() -> ExitCode {
         Command::Torture(args) => torture::run(&args),
         Command::TortureDuel(args) => torture::duel(&args),
         Command::TortureLife(args) => torture::live(&args),
+        Command::Undo(args) => undo::run(&args),
     };
     match done {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,

@@ -143,6 +143,15 @@ fn advice(code: &str) -> Option<&'static str> {
             "`haft sessions list`, `haft tools list`, `haft pending`, `haft mcp list` and \
              `haft keys list` list what there is"
         }
+        "no_tool" => {
+            "`haft mcp list` tells whether its server is up; definitions that are new or changed \
+             wait for `haft mcp accept`; then decide again"
+        }
+        "no_undo" => "take it back by hand; `haft tools show TOOL` tells whether it has an undo",
+        "nothing_done" => {
+            "`haft sessions trace` tells what became of it; what still waits ends with `haft deny`"
+        }
+        "undo_over" => "take it back by hand; `haft sessions trace` tells what it did",
         "overloaded_error" => "try again in a moment",
         _ => return None,
     })

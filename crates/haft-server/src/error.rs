@@ -180,7 +180,10 @@ impl From<ResolveError> for Error {
     fn from(error: ResolveError) -> Self {
         match error {
             ResolveError::Input(error) => error.into(),
-            error @ ResolveError::ToolGone { .. } => Self::invalid(error.to_string()),
+            error @ ResolveError::ToolGone { .. } => {
+                let details = json!({ "code": "no_tool" });
+                Self::invalid(error.to_string()).with_details(details)
+            }
             error @ ResolveError::NotKept { .. } => Self::internal(error),
         }
     }

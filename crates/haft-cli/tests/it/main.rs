@@ -21,4 +21,5 @@ mod stopping;
 mod story;
 mod terminal;
 mod torture;
+mod undoing;
 mod webhooks;

@@ -33,7 +33,10 @@ pub enum CallError {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ResolveError {
     /// The tool is not registered here, so what came cannot be checked against its schemas.
-    #[error("`{tool}` is not registered on this node, so its schemas cannot be checked")]
+    #[error(
+        "`{tool}` is not offered here, so nothing can be let run or be checked against its \
+         definition; the call goes on waiting"
+    )]
     ToolGone {
         /// The tool.
         tool: ToolName,
@@ -85,6 +88,20 @@ pub enum UndoError {
     /// The store has trouble.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl UndoError {
+    /// Returns the word for it, for programs and for `haft explain`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoUndo { .. } | Self::Missing { .. } | Self::Sealed { .. } => "no_undo",
+            Self::NothingDone => "nothing_done",
+            Self::TooLate { .. } => "undo_over",
+            Self::Call(CallError::Unknown { .. }) => "no_call",
+            Self::Call(_) => "invalid_request_error",
+            Self::Store(_) => "api_error",
+        }
+    }
 }
 
 impl From<InputError> for UndoError {

@@ -254,7 +254,7 @@ pub(super) async fn undo(
     let answer = app.haft().undo(found.id, call, caller.actor.clone()).await;
     let answer = answer.map_err(|error| match error {
         UndoError::Store(error) => Error::internal(error),
-        error => Error::invalid(error.to_string()),
+        error => Error::invalid(error.to_string()).with_details(json!({ "code": error.code() })),
     })?;
     let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
     Ok(Json(taken_back(by, Some(&answer))))

@@ -52,13 +52,22 @@ impl Found {
 pub(super) async fn listed(app: &App, caller: &Caller, id: &str) -> Result<SessionId, Error> {
     let missing = || Error::not_found("session", id);
     let session: SessionId = id.parse().map_err(|_| missing())?;
+    let is_theirs = row(app, caller, session).await?.is_some()
+        && opener(app, session).await?.is_some_and(|owner| caller.may_see(&owner));
+    if is_theirs { Ok(session) } else { Err(missing()) }
+}
+
+/// Returns a session of the caller's tenant as a list has it.
+pub(super) async fn row(
+    app: &App,
+    caller: &Caller,
+    session: SessionId,
+) -> Result<Option<ListedSession>, Error> {
     let filter = SessionFilter { tenant: Some(caller.tenant.clone()), ..SessionFilter::default() };
     let just_before = session.bits().checked_add(1).map(SessionId::from_bits);
     let page = Page { after: just_before, limit: 1 };
-    let is_of_tenant = |rows: Vec<ListedSession>| rows.iter().any(|row| row.session == session);
-    let is_theirs = is_of_tenant(app.store().sessions(&filter, &page).await?)
-        && opener(app, session).await?.is_some_and(|owner| caller.may_see(&owner));
-    if is_theirs { Ok(session) } else { Err(missing()) }
+    let rows = app.store().sessions(&filter, &page).await?;
+    Ok(rows.into_iter().find(|row| row.session == session))
 }
 
 /// Returns who opened a session.

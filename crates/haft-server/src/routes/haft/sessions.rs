@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use haft_core::session::{Event, State as SessionState};
+use haft_core::session::Event;
 use haft_core::{Actor, ContentBlock, SessionId};
 use haft_store::{ListedSession, Page, SessionFilter, Which};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::found::Found;
+use super::found::{self, Found};
 use super::tools;
 use crate::app::App;
 use crate::caller::Caller;
@@ -100,10 +100,7 @@ pub(super) async fn show(
     params.finish()?;
     let found = Found::session(&app, &caller, &session).await?;
     let Named { title, agent, .. } = named(&app, &caller, found.id).await?;
-    let status = match &found.loaded.state {
-        SessionState::Unopened | SessionState::Ended { .. } => "ended",
-        SessionState::Open(_) => "open",
-    };
+    let status = found::row(&app, &caller, found.id).await?.map(|row| row.status.as_str());
     let own = found.open().map(|open| open.config.toolset.own.as_slice()).unwrap_or_default();
     let own: Vec<Value> = own.iter().map(|definition| tools::shown(definition, &[])).collect();
     Ok(Json(json!({
