@@ -102,6 +102,18 @@ impl Script {
         if self.turns.is_empty() { Err(ScriptError::Empty) } else { Ok(self) }
     }
 
+    /// Returns how many turns were said. A script that repeats begins again after an interruption:
+    /// what it asked was not answered.
+    fn n_done(&self, events: &[Event]) -> usize {
+        let is_interruption = |event: &Event| matches!(event, Event::SessionInterrupted { .. });
+        let begin = match self.then {
+            Then::Stop => 0,
+            Then::Repeat => events.iter().rposition(is_interruption).unwrap_or(0),
+        };
+        let is_answer = |event: &&Event| matches!(event, Event::TurnAnswered { .. });
+        events[begin..].iter().filter(is_answer).count()
+    }
+
     fn turn(&self, n_before: usize) -> Option<&Turn> {
         match self.then {
             Then::Stop => self.turns.get(n_before),
@@ -127,7 +139,7 @@ impl ScriptedModel {
         let is_answer = |event: &&Event| matches!(event, Event::TurnAnswered { .. });
         let n_before = events.iter().filter(is_answer).count();
         let failed = |message: String| Failure::new(ErrorClass::Internal, message);
-        let turn = self.script.turn(n_before);
+        let turn = self.script.turn(self.script.n_done(&events));
         let turn = turn.ok_or_else(|| failed(format!("the script ends after {n_before} turns")))?;
         if let Some(expected) = &turn.expect {
             let found = last_message(&Transcript::of(events));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::api::Api;
 use crate::edit::edited;
 use crate::prompt::{Asked, Lines, form};
-use crate::terminal::{Paint, Tone, now, wait_card};
+use crate::terminal::{Paint, Tone, fitted, now, wait_card};
 use crate::trouble::Trouble;
 
 /// What a person says, as the API takes it; nothing when they leave it for later.
@@ -52,7 +52,8 @@ fn is_a_matter_of_words(error: &Trouble) -> bool {
 }
 
 fn complain(error: &Trouble) {
-    eprintln!("  {}", Paint::stderr().paint(Tone::Bad, &error.to_string()));
+    let said = format!("  {}", Paint::stderr().paint(Tone::Bad, &error.to_string()));
+    eprintln!("{}", fitted(&said, 8));
 }
 
 async fn approval(lines: &mut Lines, wait: &Value) -> anyhow::Result<Said> {

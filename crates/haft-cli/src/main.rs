@@ -137,6 +137,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// Where what is said of an error begins, behind `why:` and `next:`.
+const ERROR_HANG: usize = 8;
+
 /// Says what went wrong: to people on stderr; `--json` changes only what is on stdout.
 fn fail(error: &anyhow::Error) -> ExitCode {
     let paint = terminal::Paint::stderr();
@@ -144,11 +147,13 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref::<Trouble>() {
         Some(trouble) => {
             let code = trouble.code();
-            eprintln!("{}: {trouble}\n  more: haft explain {code}", word(code));
+            let said = format!("{}: {trouble}\n  more: haft explain {code}", word(code));
+            eprintln!("{}", terminal::fitted(&said, ERROR_HANG));
             ExitCode::from(trouble.exit_code())
         }
         None => {
-            eprintln!("{}: {error:#}", paint.paint(terminal::Tone::Bad, "error"));
+            let said = format!("{}: {error:#}", paint.paint(terminal::Tone::Bad, "error"));
+            eprintln!("{}", terminal::fitted(&said, ERROR_HANG));
             ExitCode::FAILURE
         }
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Choice;
 use crate::api::{Api, rows};
+use crate::terminal::fitted;
 use crate::trouble::Trouble;
 
 /// The agent that every install has.
@@ -29,9 +30,9 @@ pub(super) async fn session(
         (Some(agent), _) => agent.clone(),
         (None, Some(model)) => for_model(api, model).await?,
         (None, None) => {
-            eprintln!(
-                "scripted demo, no model; `-m openai/NAME` or `-m anthropic/NAME` talks to one"
-            );
+            let said =
+                "scripted demo, no model; `-m openai/NAME` or `-m anthropic/NAME` talks to one";
+            eprintln!("{}", fitted(said, 2));
             DEMO.to_owned()
         }
     };

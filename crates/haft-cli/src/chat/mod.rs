@@ -2,6 +2,7 @@
 
 mod agent;
 mod prose;
+mod recap;
 mod screen;
 mod talk;
 

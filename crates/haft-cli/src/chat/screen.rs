@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::prose::Prose;
 use super::talk::Manner;
 use crate::resolving::{decision, said};
-use crate::terminal::{LiveLine, Paint, Tone, arguments_line, printable, shortened, took, width};
+use crate::terminal::{
+    LiveLine, Paint, Tone, arguments_line, clipped, fitted, printable, shortened, took, width,
+};
 
 /// How many lines of a result are shown.
 const RESULT_LINES_MAX: usize = 6;
@@ -45,7 +47,7 @@ impl Screen {
         Self {
             manner,
             paint: Paint::stderr(),
-            prose: Prose::new(Paint::stdout()),
+            prose: Prose::new(Paint::stdout(), width()),
             line: LiveLine::on_stderr(),
             config: None,
             calls: BTreeMap::new(),
@@ -68,6 +70,12 @@ impl Screen {
             let shown = Shown { called, arguments, running_since: None, progress: None };
             self.calls.insert(*call, shown);
         }
+    }
+
+    /// What a call was called, and with what.
+    pub(super) fn called_with(&self, call: CallId) -> Option<(&str, &str)> {
+        let shown = self.calls.get(&call)?;
+        Some((&shown.called, &shown.arguments))
     }
 
     pub(super) fn show(&mut self, event: &Event) {
@@ -94,7 +102,7 @@ impl Screen {
                 self.note(Tone::Dim, &format!("{} {word}{by}", called.unwrap_or_default()));
             }
             Event::CallRejected { name, rejection, .. } => {
-                let why = shortened(&format!("{rejection:?}"), LINE_MAX);
+                let why = shortened(&rejection.message, LINE_MAX);
                 self.note(Tone::Bad, &format!("✗ {name}: {why}"));
             }
             Event::CallInterrupted { call, .. } => {
@@ -163,7 +171,8 @@ impl Screen {
     pub(super) fn note(&mut self, tone: Tone, text: &str) {
         self.settle();
         if self.manner != Manner::Json {
-            eprintln!("  {}", self.paint.paint(tone, &printable(text)));
+            let note = format!("  {}", self.paint.paint(tone, &printable(text)));
+            eprintln!("{}", fitted(&note, 4));
         }
     }
 
@@ -263,10 +272,5 @@ fn line_max() -> usize {
 
 /// A line as it is, within the width.
 fn cut(line: &str) -> String {
-    let line = printable(line);
-    let n_max = line_max();
-    match line.chars().count() > n_max {
-        true => line.chars().take(n_max - 1).chain(['…']).collect(),
-        false => line,
-    }
+    clipped(&printable(line), line_max())
 }

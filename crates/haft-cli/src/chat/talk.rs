@@ -10,12 +10,13 @@ use haft_core::session::{Event, SuspensionKind, TurnEnding};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::recap::Recap;
 use super::screen::Screen;
 use crate::Verdict;
 use crate::api::{Api, Heard, Stream, rows};
 use crate::decide::decide;
 use crate::prompt::{Lines, prompt};
-use crate::terminal::{Paint, Tone, say, say_json};
+use crate::terminal::{Paint, Tone, fitted, say, say_json};
 
 const TICK: Duration = Duration::from_millis(120);
 
@@ -49,6 +50,7 @@ pub(super) struct Talk<'a> {
     heard: VecDeque<Heard>,
     waiting: VecDeque<CallId>,
     screen: Screen,
+    recap: Recap,
     lines: Option<Lines>,
     interrupts: Signal,
     manner: Manner,
@@ -73,6 +75,7 @@ impl<'a> Talk<'a> {
             heard: VecDeque::new(),
             waiting: VecDeque::new(),
             screen: Screen::new(manner),
+            recap: Recap::default(),
             lines: is_asked.then(Lines::of_stdin),
             interrupts: signal(SignalKind::interrupt())?,
             manner,
@@ -82,13 +85,14 @@ impl<'a> Talk<'a> {
         Ok(talk)
     }
 
-    /// Reads what happened before without showing it again.
+    /// Reads what happened before; the end of it is kept to be shown.
     async fn catch_up(&mut self, seen: u64) {
         while self.seq < seen.max(1) {
             match self.stream.next().await {
                 Some(Heard::Entry { seq, event, .. }) => {
                     self.seq = seq;
                     self.screen.recall(&event);
+                    self.recap.hear(&event, &self.screen);
                     self.note_wait(&event);
                 }
                 Some(Heard::Progress { .. } | Heard::Text { .. }) => {}
@@ -101,7 +105,10 @@ impl<'a> Talk<'a> {
     pub(super) async fn converse(&mut self) -> anyhow::Result<Verdict> {
         let paint = Paint::stderr();
         let hint = format!("{}   /help lists what you can type, Ctrl-D leaves", self.session);
-        eprintln!("{}", paint.paint(Tone::Dim, &hint));
+        if let Some(before) = self.recap.shown(&self.session) {
+            eprintln!("{before}\n");
+        }
+        eprintln!("{}", fitted(&paint.paint(Tone::Dim, &hint), 0));
         if !self.waiting.is_empty() {
             self.drive().await?;
         }

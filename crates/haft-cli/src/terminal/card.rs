@@ -4,7 +4,7 @@ use haft_core::Timestamp;
 use serde_json::{Map, Value};
 
 use super::style::{Paint, Tone};
-use super::{diff, left, printable, shortened};
+use super::{diff, left, printable, shortened, width, wrapped};
 
 /// How many lines of one argument are shown.
 const ARGUMENT_LINES_MAX: usize = 12;
@@ -36,12 +36,20 @@ pub(crate) fn wait_card(wait: &Value, now: Timestamp, paint: Paint) -> String {
     ];
     for (what, said) in more {
         let said = said.as_str().map(printable);
-        lines.extend(
-            said.map(|said| format!("{} {said}", paint.paint(Tone::Warn, &format!("{what}:")))),
-        );
+        lines.extend(said.map(|said| {
+            prose(&format!("{} {said}", paint.paint(Tone::Warn, &format!("{what}:"))))
+        }));
     }
-    lines.extend(reasons(wait).iter().map(|reason| paint.paint(Tone::Dim, reason)));
+    lines.extend(reasons(wait).iter().map(|reason| paint.paint(Tone::Dim, &prose(reason))));
     lines.join("\n  ")
+}
+
+/// A sentence below the card's title; arguments and diffs are shown exactly as they are.
+fn prose(text: &str) -> String {
+    match width() {
+        Some(width) => wrapped(text, width - 2, 4),
+        None => text.to_owned(),
+    }
 }
 
 fn kind(word: &str) -> &str {

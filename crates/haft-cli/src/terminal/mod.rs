@@ -9,6 +9,7 @@ mod live;
 mod style;
 mod table;
 mod times;
+mod wrap;
 
 pub(crate) use card::{arguments_line, wait_card};
 pub(crate) use diff::diff;
@@ -16,8 +17,10 @@ pub(crate) use live::LiveLine;
 pub(crate) use style::{Paint, Tone};
 pub(crate) use table::Table;
 pub(crate) use times::{ago, left, now, took};
+pub(crate) use wrap::{Wrapping, clipped, columns, wrapped};
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal, Write as _};
+use std::os::fd::AsFd;
 
 use serde_json::Value;
 
@@ -36,23 +39,32 @@ pub(crate) fn say_json(value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How wide lines may be; `None` where nobody looks.
+/// How wide lines on stdout may be; `None` where nobody looks.
 pub(crate) fn width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
+    width_of(&std::io::stdout())
+}
+
+/// How wide lines of a stream may be; `None` where nobody looks.
+fn width_of(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    if !stream.is_terminal() {
         return None;
     }
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let size = rustix::termios::tcgetwinsize(stream).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 20)
+}
+
+/// A text for stderr, with lines that fit where it is seen; what goes on is indented by `hang`.
+pub(crate) fn fitted(text: &str, hang: usize) -> String {
+    match width_of(&std::io::stderr()) {
+        Some(width) => wrapped(text, width, hang),
+        None => text.to_owned(),
+    }
 }
 
 /// The beginning of a text, on one line.
 pub(crate) fn shortened(text: &str, n_max: usize) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = printable(&line);
-    match line.chars().count() > n_max {
-        true => line.chars().take(n_max.saturating_sub(1)).chain(['…']).collect(),
-        false => line,
-    }
+    clipped(&printable(&line), n_max)
 }
 
 /// What models and tools say, without the power to move the cursor, to colour, or to turn the

@@ -34,10 +34,20 @@ impl Terminal {
     }
 
     pub(crate) fn start_with(data: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        Self::start_sized(data, args, env, 100)
+    }
+
+    /// The same in a terminal that is so many columns wide.
+    pub(crate) fn start_sized(
+        data: &Path,
+        args: &[&str],
+        env: &[(&str, &str)],
+        n_columns: u16,
+    ) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        let size = Winsize { ws_row: 50, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: 50, ws_col: n_columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&master, size).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let other = || {

@@ -42,7 +42,10 @@ fn a_conversation_asks_shows_and_is_resumed() {
     let listed: serde_json::Value = serde_json::from_str(&sessions.stdout).unwrap();
     let session = listed["data"][0]["id"].as_str().unwrap();
     let mut chat = Terminal::start(data.path(), &["chat", "--session", &session[..20]]);
-    chat.until("[l]ater > ");
+    let before = chat.until("[l]ater > ");
+    let told = ["› Show me", "Welcome.", "✓ ask_user ", "Thank you.", "✓ write ", "Now I change"];
+    let places: Vec<_> = told.iter().map(|part| before.find(part)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{before}");
     chat.types("o\r");
     chat.until("edit approved by admin");
     chat.until("✓ edit");
@@ -52,12 +55,52 @@ fn a_conversation_asks_shows_and_is_resumed() {
     assert!(chat.ends().success());
 }
 
+// At 60 columns nothing is broken within a word, and no line is longer than the terminal.
+#[test]
+fn a_narrow_terminal_is_written_to_as_it_is() {
+    const COLUMNS: u16 = 60;
+    let data = tempfile::tempdir().unwrap();
+    let narrow =
+        |args: &[&str]| Terminal::start_sized(data.path(), args, &[("NO_COLOR", "1")], COLUMNS);
+    let mut chat = narrow(&["chat"]);
+    chat.until("› ");
+    chat.types("Show me\r");
+    chat.until("no model, but everything\r\nthat I call is real");
+    chat.until("Who is it for?");
+    chat.types(CTRL_C);
+    chat.until("stopped");
+    chat.until("› ");
+    chat.types(CTRL_D);
+    chat.until("haft chat --session sesn_");
+    assert!(chat.ends().success());
+    let shell = ["tools", "call", "shell_run", "--args", r#"{"command": "true"}"#, "--json"];
+    let call =
+        crate::commands::haft(data.path(), &shell).json()["call"].as_str().unwrap().to_owned();
+    let fits = |shown: &str| shown.lines().all(|line| line.chars().count() <= COLUMNS.into());
+    let mut pending = narrow(&["pending"]);
+    let listed = pending.until("command=true");
+    assert!(fits(&listed) && listed.contains(&call[..17]), "{listed}");
+    let mut sessions = narrow(&["sessions", "list"]);
+    let listed = sessions.until("Show me");
+    assert!(fits(&listed) && listed.contains("agent_demo"), "{listed}");
+    let mut lost = narrow(&["approve", "call_0000"]);
+    let said = lost.until("haft explain no_call");
+    assert!(fits(&said) && said.contains("no call begins with `call_0000`"), "{said}");
+}
+
 #[test]
 fn ctrl_c_stops_the_turn_and_not_the_program() {
     let data = tempfile::tempdir().unwrap();
     let mut chat = Terminal::start(data.path(), &["chat"]);
     come_to_the_edit(&mut chat);
     chat.until("[l]ater > ");
+    chat.types(CTRL_C);
+    chat.until("stopped");
+    chat.until("› ");
+    // What was asked was not answered: the tour begins again.
+    chat.types("and now?\r");
+    chat.until("Welcome.");
+    chat.until("Who is it for?");
     chat.types(CTRL_C);
     chat.until("stopped");
     chat.until("› ");
