@@ -48,7 +48,7 @@ async fn asked(wait: &Value) -> anyhow::Result<Option<Value>> {
     }
     eprintln!("{}", wait_card(wait, now(), Paint::stderr()));
     let mut lines = Lines::of_stdin();
-    Ok(match form(&mut lines, &wait["answer_schema"]).await {
+    Ok(match form(&mut lines, &wait["answer_schema"], None).await {
         Asked::Answer(value) => Some(value),
         Asked::Declined | Asked::Left => None,
     })

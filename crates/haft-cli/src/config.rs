@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use anyhow::{Context as _, bail};
 use haft_core::ToolName;
 use haft_mcp::{Declared, Grant, MountConfig, OAuth};
 use serde::Deserialize;
 
+use crate::place::causes;
 use crate::trouble::{Code, Trouble};
 
 /// Where the file is when nobody says.
@@ -59,8 +59,9 @@ impl ConfigFile {
     pub(crate) fn servers(&self) -> anyhow::Result<Vec<MountConfig>> {
         let servers = self.content(&self.text()?)?.mcp.servers.into_iter();
         let configs = servers.map(|(name, declared)| {
-            let at = format!("[mcp.servers.{name}] of `{}`", self.path.display());
-            declared.config(name).context(at)
+            let at = format!("[mcp.servers.{name}]");
+            let config = declared.config(name);
+            Ok(config.map_err(|error| self.bad(format!("{at}: {}", causes(&error))))?)
         });
         configs.collect()
     }
@@ -99,8 +100,14 @@ impl ConfigFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_usual() => {
                 Ok(String::new())
             }
-            Err(error) => Err(error).with_context(|| format!("reading `{}`", self.path.display())),
+            Err(error) => Err(self.bad(error).into()),
         }
+    }
+
+    fn bad(&self, why: impl std::fmt::Display) -> Trouble {
+        Trouble::new(Code::BadConfig, format!("`{}` cannot be used", self.path.display()))
+            .why(why)
+            .next("correct it, or name another file with --config")
     }
 
     fn is_usual(&self) -> bool {
@@ -108,11 +115,12 @@ impl ConfigFile {
     }
 
     fn content(&self, text: &str) -> anyhow::Result<Content> {
-        let at = || format!("reading `{}`", self.path.display());
-        let content: Content = toml::from_str(text).with_context(at)?;
+        let content: Content = toml::from_str(text).map_err(|error| self.bad(error))?;
         // A server that is written where nobody looks would silently not be mounted.
         match content.mcp.rest.iter().find(|(_, value)| value.is_table()) {
-            Some((name, _)) => bail!("{}: expected `[mcp.servers]`, found `[mcp.{name}]`", at()),
+            Some((name, _)) => {
+                Err(self.bad(format!("expected `[mcp.servers]`, found `[mcp.{name}]`")).into())
+            }
             None => Ok(content),
         }
     }
@@ -121,11 +129,16 @@ impl ConfigFile {
     fn replace(&self, text: &str, wanted: &Content) -> anyhow::Result<()> {
         let path = self.path.display();
         if self.content(text).ok().as_ref() != Some(wanted) {
-            bail!("`{path}` is written in a way that cannot be changed from here: edit it by hand");
+            let what = format!("`{path}` is written in a way that cannot be changed from here");
+            return Err(Trouble::new(Code::BadConfig, what).next("edit it by hand").into());
         }
         let beside = self.path.with_extension("toml.new");
         let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
-        written.with_context(|| format!("writing `{path}`"))
+        Ok(written.map_err(|error| {
+            let what = format!("`{path}` cannot be written");
+            let next = "edit it by hand, or name another file with --config";
+            Trouble::new(Code::BadConfig, what).why(error).next(next)
+        })?)
     }
 }
 

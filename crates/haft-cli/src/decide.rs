@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::Api;
 use crate::edit::edited;
-use crate::prompt::{Asked, Lines, form};
+use crate::prompt::{Asked, Earlier, Lines, form};
 use crate::terminal::{Paint, Tone, fitted, now, wait_card};
 use crate::trouble::Trouble;
 
@@ -17,10 +17,11 @@ type Said = Option<Value>;
 /// Shows a wait, asks, and sends what is said. Returns false when it is left for later.
 pub(crate) async fn decide(api: &Api, lines: &mut Lines, wait: &Value) -> anyhow::Result<bool> {
     eprintln!("\n{}", wait_card(wait, now(), Paint::stderr()));
+    let mut earlier = None;
     loop {
         let said = match kind(wait) {
             Some(SuspensionKind::Approval) => approval(lines, wait).await?,
-            Some(SuspensionKind::Elicitation) => question(lines, wait).await,
+            Some(SuspensionKind::Elicitation) => question(lines, wait, earlier.as_ref()).await,
             Some(SuspensionKind::Settlement) => settlement(lines).await,
             Some(SuspensionKind::ClientExec | SuspensionKind::Child) | None => None,
         };
@@ -36,7 +37,11 @@ pub(crate) async fn decide(api: &Api, lines: &mut Lines, wait: &Value) -> anyhow
             Ok(_) => return Ok(true),
             // Someone else was first; what they said shows in the log.
             Err(error) if error.code() == "stale" => return Ok(true),
-            Err(error) if is_a_matter_of_words(&error) => complain(&error),
+            Err(error) if is_a_matter_of_words(&error) => {
+                let misfit = error.to_string();
+                earlier = Earlier::of(&said["value"], &misfit, &wait["answer_schema"]);
+                complain(&error);
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -124,9 +129,9 @@ async fn rule(lines: &mut Lines, wait: &Value) -> Option<Value> {
     }
 }
 
-async fn question(lines: &mut Lines, wait: &Value) -> Said {
+async fn question(lines: &mut Lines, wait: &Value, earlier: Option<&Earlier>) -> Said {
     eprintln!("  {}", Paint::stderr().paint(Tone::Dim, "`/decline` answers nothing"));
-    match form(lines, &wait["answer_schema"]).await {
+    match form(lines, &wait["answer_schema"], earlier).await {
         Asked::Answer(value) => Some(json!({ "type": "answer", "value": value })),
         Asked::Declined => Some(json!({ "type": "deny" })),
         Asked::Left => None,

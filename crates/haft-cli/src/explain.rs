@@ -29,6 +29,7 @@ const PAGES: &[(&str, &str)] = pages![
     "bad_config",
     "bad_definition",
     "bad_policy",
+    "bad_sealing_key",
     "bad_store",
     "busy",
     "cancelled",

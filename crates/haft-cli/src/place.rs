@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use haft_store::{ErrorKind, Store};
 
 use crate::trouble::{Code, Trouble};
@@ -21,7 +20,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) async fn open(&self) -> anyhow::Result<Store> {
         match &self.database_url {
-            Some(url) => Store::connect_postgres(url).await.context("connecting to the database"),
+            Some(url) => Store::connect_postgres(url).await.map_err(|error| not_connected(&error)),
             None => Store::open_sqlite(&self.data).map_err(|error| self.not_opened(&error)),
         }
     }
@@ -59,6 +58,27 @@ impl Place {
             }
         }
     }
+}
+
+fn not_connected(error: &haft_store::Error) -> anyhow::Error {
+    let next = match error.kind() {
+        ErrorKind::NewerSchema => "use the version of `haft` that wrote it, or a newer one",
+        _ => "see that it runs and takes the user, and that --database-url names it",
+    };
+    let what = "the database of --database-url cannot be used";
+    Trouble::new(Code::BadStore, what).why(causes(error)).next(next).into()
+}
+
+/// An error with what lies beneath it.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let below = std::iter::successors(error.source(), |error| error.source());
+    let mut said = error.to_string();
+    for cause in below.map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
 }
 
 /// Whether a store was not opened because another process has it.

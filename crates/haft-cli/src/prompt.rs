@@ -57,15 +57,38 @@ pub(crate) enum Asked {
     Left,
 }
 
+/// An answer that did not fit, of which only what misfits is asked again.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Earlier {
+    answer: Map<String, Value>,
+    misfits: Vec<String>,
+}
+
+impl Earlier {
+    /// Finds the members that a misfit names; `None` when it names none, so that all is asked.
+    pub(crate) fn of(answer: &Value, misfit: &str, schema: &Value) -> Option<Self> {
+        let is_named = |name: &&String| {
+            let place = format!("`/{}", name.replace('~', "~0").replace('/', "~1"));
+            misfit.contains(&format!("{place}`")) || misfit.contains(&format!("{place}/"))
+        };
+        let members = schema["properties"].as_object()?;
+        let misfits: Vec<String> = members.keys().filter(is_named).cloned().collect();
+        let answer = answer.as_object()?.clone();
+        (!misfits.is_empty()).then_some(Self { answer, misfits })
+    }
+}
+
 /// Asks for a value of a schema: an object member by member, anything else at once.
-pub(crate) async fn form(lines: &mut Lines, schema: &Value) -> Asked {
+pub(crate) async fn form(lines: &mut Lines, schema: &Value, earlier: Option<&Earlier>) -> Asked {
     let Some(members) = schema["properties"].as_object() else {
         return one(lines, "answer", schema, Need::Required).await;
     };
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut answer = Map::new();
-    for (name, member) in members {
+    let mut answer = earlier.map(|earlier| earlier.answer.clone()).unwrap_or_default();
+    let is_asked = |name: &String| earlier.is_none_or(|earlier| earlier.misfits.contains(name));
+    for (name, member) in members.iter().filter(|(name, _)| is_asked(name)) {
+        answer.remove(name);
         let need = match required.contains(&name.as_str()) {
             true => Need::Required,
             false => Need::Optional,
@@ -190,6 +213,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn only_what_misfits_is_asked_again() {
+        let schema = json!({ "properties": { "reader": {}, "readers": {}, "tone": {} } });
+        let answer = json!({ "reader": "x", "tone": "plain" });
+        let misfit = "`/reader`: expected at least 2 characters, found \"x\"";
+        let earlier = Earlier::of(&answer, misfit, &schema).unwrap();
+        assert_eq!(earlier.misfits, ["reader"]);
+        assert_eq!(Earlier::of(&answer, "expected an object, found null", &schema), None);
+    }
 
     #[test]
     fn what_is_typed_becomes_what_the_schema_asks_for() {

@@ -24,6 +24,7 @@ pub(crate) enum Code {
     BadConfig,
     BadDefinition,
     BadPolicy,
+    BadSealingKey,
     BadStore,
     NoCall,
     NoKey,
@@ -41,7 +42,7 @@ pub(crate) enum Code {
 impl Code {
     /// Every code, for the test that each has its page.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::AddressInUse,
         Self::AmbiguousId,
         Self::BadAnswer,
@@ -49,6 +50,7 @@ impl Code {
         Self::BadConfig,
         Self::BadDefinition,
         Self::BadPolicy,
+        Self::BadSealingKey,
         Self::BadStore,
         Self::NoCall,
         Self::NoKey,
@@ -72,6 +74,7 @@ impl Code {
             Self::BadConfig => "bad_config",
             Self::BadDefinition => "bad_definition",
             Self::BadPolicy => "bad_policy",
+            Self::BadSealingKey => "bad_sealing_key",
             Self::BadStore => "bad_store",
             Self::NoCall => "no_call",
             Self::NoKey => "no_key",

@@ -101,9 +101,10 @@ impl Reach {
     /// The server that was named, else the one that serves the data directory, if one answers.
     async fn running(&self) -> anyhow::Result<Option<Api>> {
         let Some(server) = &self.server else { return self.noted().await };
+        let client = client(server)?;
         let noted = ServerNote::find(&self.place.data).filter(|note| note.address == *server);
         let key = self.api_key.clone().or_else(|| noted.map(|note| note.key)).ok_or_else(no_key)?;
-        Ok(Some(over_http(server, key)?))
+        Ok(Some(over_http(client, server, key)))
     }
 
     /// The server that serves the data directory, if one answers.
@@ -112,7 +113,7 @@ impl Reach {
             // A note may lie in a directory that came from elsewhere: one's own key goes to this
             // machine only.
             let own = self.api_key.clone().filter(|_| note.is_on_this_machine());
-            let api = over_http(&note.address, own.unwrap_or(note.key))?;
+            let api = over_http(client(&note.address)?, &note.address, own.unwrap_or(note.key));
             match api.get("/haft/v1/me").await {
                 Err(error) if error.code() == Code::Unreachable.word() => {}
                 answered => return answered.map(|_| Some(api)).map_err(Into::into),
@@ -143,14 +144,18 @@ impl Reach {
     }
 }
 
-fn over_http(base: &str, key: String) -> Result<Api, Trouble> {
+fn over_http(client: Client, base: &str, key: String) -> Api {
+    Api { transport: Transport::Http { client, key, base: base.to_owned() } }
+}
+
+fn client(base: &str) -> Result<Client, Trouble> {
     let bad = |why: String| {
-        Trouble::new(Code::BadConfig, format!("`{base}` is no server's address")).why(why)
+        Trouble::new(Code::BadConfig, "what --server names is no server's address")
+            .why(why)
+            .next("write it as `http://HOST:PORT`, as `haft serve` prints it")
     };
     let endpoint = Endpoint::new(base, "").map_err(|error| bad(error.to_string()))?;
-    let client = Client::new(endpoint, Timeouts::default(), &[]);
-    let client = client.map_err(|error| bad(error.to_string()))?;
-    Ok(Api { transport: Transport::Http { client, key, base: base.to_owned() } })
+    Client::new(endpoint, Timeouts::default(), &[]).map_err(|error| bad(error.to_string()))
 }
 
 fn no_key() -> Trouble {

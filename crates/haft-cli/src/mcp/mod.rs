@@ -7,7 +7,6 @@ mod servers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use haft_core::session::{Config, Driver, Limits};
 use haft_core::{Actor, ActorId};
 use haft_mcp::{
@@ -26,6 +25,7 @@ use crate::mounts;
 use crate::place::Place;
 use crate::rules;
 use crate::serve::sealing_key;
+use crate::trouble::{Code, Trouble};
 
 /// How long what runs may go on after the client has hung up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -146,7 +146,11 @@ fn settings(args: &ServeArgs) -> ServerSettings {
 }
 
 fn workspace(root: &Path) -> anyhow::Result<Workspace> {
-    let host = root.canonicalize().with_context(|| format!("finding `{}`", root.display()))?;
+    let host = root.canonicalize().map_err(|error| {
+        Trouble::new(Code::BadConfig, format!("there is no directory `{}`", root.display()))
+            .why(error)
+            .next("name the directory to work in with --root")
+    })?;
     let home = VirtualPath::parse("/workspace", &VirtualPath::top())?;
     let root = Root { at: home.clone(), host, access: Access::ReadWrite };
     Ok(Workspace::new(Roots::open([root])?, home))

@@ -3,12 +3,13 @@
 //! A command that is mounted runs with the rights of whoever starts Haft. So it is added where
 //! that person configures it, and not over the network.
 
-use anyhow::Context as _;
 use haft_core::ToolName;
 use haft_mcp::{Declared, Grant, OAuth, Setting};
 
 use crate::Verdict;
 use crate::config::ConfigFile;
+use crate::place::causes;
+use crate::trouble::{Code, Trouble};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AddArgs {
@@ -16,7 +17,7 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "NAME")]
     name: ToolName,
     /// Its address, if it is on the network.
-    #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
+    #[arg(value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
     /// The program that speaks over its stdin and stdout, and its arguments.
     #[arg(last = true, value_name = "CMD")]
@@ -84,8 +85,17 @@ pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
     let AddArgs { name, url, command, env, headers, oauth, timeout, config } = args;
     let (env, headers) = (env.into_iter().collect(), headers.into_iter().collect());
     let oauth = oauth.declared();
+    if url.is_none() && command.is_empty() {
+        let what = format!("`{name}` has neither an address nor a program");
+        let next = format!("`haft mcp add {name} URL`, or `haft mcp add {name} -- CMD ARGS`");
+        return Err(Trouble::new(Code::BadArguments, what).next(next).into());
+    }
     let declared = Declared { command, env, url, headers, oauth, timeout };
-    declared.config(name.clone()).with_context(|| format!("`{name}`"))?;
+    declared.config(name.clone()).map_err(|error| {
+        Trouble::new(Code::BadConfig, format!("`{name}` cannot be mounted like this"))
+            .why(causes(&error))
+            .next("`haft help mcp add` tells what a server takes")
+    })?;
     config.add_server(&name, &declared)?;
     eprintln!(
         "`{name}` is in `{}`; a running `haft serve` mounts it by itself",

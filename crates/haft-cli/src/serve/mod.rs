@@ -287,25 +287,28 @@ pub(crate) async fn start_for_command(
 
 /// Reads the key under which secrets are kept, or makes one that only this user can read.
 pub(crate) fn sealing_key(path: &Path) -> anyhow::Result<SealingKey> {
-    let at = || format!("the sealing key `{}`", path.display());
+    let bad = |why: String| {
+        let what = format!("the sealing key `{}` cannot be used", path.display());
+        let next = "give it to this user, or put back the one that belongs to the store";
+        Trouble::new(Code::BadSealingKey, what).why(why).next(next)
+    };
     let mut key = [0u8; 32];
     match fs::read(path) {
         Ok(kept) => {
+            let found = kept.len();
             let kept = <[u8; 32]>::try_from(kept);
-            key = kept.map_err(|_| anyhow::anyhow!("{} is not 32 bytes long", at()))?;
+            key = kept.map_err(|_| bad(format!("expected 32 bytes, found {found}")))?;
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             getrandom::fill(&mut key)?;
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-                .with_context(|| format!("making {}", at()))?;
-            file.write_all(&key)?;
-            file.sync_all()?;
+            let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+            let kept = made.and_then(|mut file| {
+                file.write_all(&key)?;
+                file.sync_all()
+            });
+            kept.map_err(|error| bad(error.to_string()))?;
         }
-        Err(error) => return Err(error).with_context(|| format!("reading {}", at())),
+        Err(error) => return Err(bad(error.to_string()).into()),
     }
     Ok(SealingKey::new(key))
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::ValueEnum;
 use haft_core::tool::{Definition, Executor};
 use haft_runtime::registry::lint_definition;
@@ -116,7 +115,11 @@ async fn give(api: &Api, agent: &str, tools: Vec<Value>) -> Result<Value, Troubl
 }
 
 pub(super) fn read(file: &Path, dialect: Option<DialectName>) -> anyhow::Result<Vec<Lifted>> {
-    let text = std::fs::read(file).with_context(|| format!("reading `{}`", file.display()))?;
+    let text = std::fs::read(file).map_err(|error| {
+        Trouble::new(Code::BadDefinition, format!("`{}` cannot be read", file.display()))
+            .why(error)
+            .next("name a file that this user may read")
+    })?;
     let body = Dialect::Mcp.read(Kind::Definition, &text).map_err(|error| refused(&error))?;
     let bodies = match body {
         Value::Array(bodies) => bodies,

@@ -236,3 +236,23 @@ fn a_file_of_settings_stands_behind_flags_and_environment() {
     assert!(stderr.starts_with("error[no_store]: there is no Haft in `here`\n"), "{stderr}");
     assert_eq!(output.status.code(), Some(5));
 }
+
+#[track_caller]
+fn assert_code(ended: &Ended, code: &str) {
+    assert!(ended.stderr.starts_with(&format!("error[{code}]: ")), "{}", ended.stderr);
+    let said = [" why: ", " next: ", &format!(" more: haft explain {code}\n")]
+        .map(|part| ended.stderr.contains(part));
+    assert_eq!((said, ended.code), ([true; 3], 1), "{}", ended.stderr);
+}
+
+#[test]
+fn what_keeps_a_command_from_its_store_or_settings_has_a_code() {
+    let data = tempfile::tempdir().unwrap();
+    let nowhere = "postgres://nobody@127.0.0.1:9/none";
+    assert_code(&haft(data.path(), &["pending", "--database-url", nowhere]), "bad_store");
+    std::fs::write(data.path().join("sealing-key"), "short").unwrap();
+    assert_code(&haft(data.path(), &["run", "Show me"]), "bad_sealing_key");
+    std::fs::write(data.path().join("haft.toml"), "[mcp.server.peer]\n").unwrap();
+    assert_code(&haft(data.path(), &["mcp", "remove", "peer"]), "bad_config");
+    assert_code(&haft(data.path(), &["mcp", "add", "peer", "ftp://there"]), "bad_config");
+}

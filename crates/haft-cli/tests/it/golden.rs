@@ -45,6 +45,8 @@ fn errors_say_what_happened_why_and_what_to_do() {
         &["chat"],
         &["pending", "--server", "http://127.0.0.1:9"],
         &["pending", "--server", "ftp://there"],
+        &["pending", "--server", "nonsense"],
+        &["mcp", "add", "peer"],
         &["tools", "show", "shell"],
         &["tools", "call", "shell_runs"],
         &["tools", "import", "bad.json"],

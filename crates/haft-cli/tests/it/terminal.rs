@@ -113,6 +113,23 @@ fn ctrl_c_stops_the_turn_and_not_the_program() {
 }
 
 #[test]
+fn of_a_form_that_misfits_only_that_is_asked_again() {
+    let data = tempfile::tempdir().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat"]);
+    chat.until("› ");
+    chat.types("Show me\r");
+    for (asks, answer) in [("for?", "x\r"), ("formal", "2\r"), ("1 to 40", "\r"), ("y/n", "y\r")] {
+        chat.until(asks);
+        chat.types(answer);
+    }
+    chat.until("`/reader`: expected");
+    chat.until("Who is it for?");
+    chat.types("everyone\r");
+    let after = chat.until("◆ Approval edit");
+    assert!(!after.contains("formal"), "{after}");
+}
+
+#[test]
 fn an_approval_can_be_edited_and_denied_with_a_note() {
     let data = tempfile::tempdir().unwrap();
     let mut chat = Terminal::start(data.path(), &["chat"]);
