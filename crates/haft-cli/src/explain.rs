@@ -38,6 +38,7 @@ const PAGES: &[(&str, &str)] = pages![
     "duplicate_call",
     "ended",
     "expired",
+    "failed",
     "gate",
     "grant_never_applies",
     "internal",

@@ -42,7 +42,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::trouble::Trouble;
+use crate::trouble::{Code, Trouble};
 
 /// The durable, permissioned tool runtime for LLM agents.
 #[derive(Debug, Parser)]
@@ -142,21 +142,13 @@ const ERROR_HANG: usize = 8;
 
 /// Says what went wrong: to people on stderr; `--json` changes only what is on stdout.
 fn fail(error: &anyhow::Error) -> ExitCode {
-    let paint = terminal::Paint::stderr();
-    let word = |code: &str| paint.paint(terminal::Tone::Bad, &format!("error[{code}]"));
-    match error.downcast_ref::<Trouble>() {
-        Some(trouble) => {
-            let code = trouble.code();
-            let said = format!("{}: {trouble}\n  more: haft explain {code}", word(code));
-            eprintln!("{}", terminal::fitted(&said, ERROR_HANG));
-            ExitCode::from(trouble.exit_code())
-        }
-        None => {
-            let said = format!("{}: {error:#}", paint.paint(terminal::Tone::Bad, "error"));
-            eprintln!("{}", terminal::fitted(&said, ERROR_HANG));
-            ExitCode::FAILURE
-        }
-    }
+    let trouble = error.downcast_ref::<Trouble>().cloned();
+    let trouble = trouble.unwrap_or_else(|| Trouble::new(Code::Failed, format!("{error:#}")));
+    let code = trouble.code();
+    let word = terminal::Paint::stderr().paint(terminal::Tone::Bad, &format!("error[{code}]"));
+    let said = format!("{word}: {trouble}\n  more: haft explain {code}");
+    eprintln!("{}", terminal::fitted(&said, ERROR_HANG));
+    ExitCode::from(trouble.exit_code())
 }
 
 /// What a command found, as opposed to an error, which kept it from finding anything.

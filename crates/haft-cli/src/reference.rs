@@ -58,7 +58,8 @@ listen = \"127.0.0.1:7800\"
 suspend_ttl = \"7d\"
 ```
 
-Every error has a code, and `haft explain CODE` its page (docs/errors).
+Every error has a code, and `haft explain CODE` its page (docs/errors). Arguments that make no sense
+are told with the command's usage instead.
 ";
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Verdict {

@@ -26,6 +26,8 @@ pub(crate) enum Code {
     BadPolicy,
     BadSealingKey,
     BadStore,
+    /// What has no code of its own.
+    Failed,
     NoCall,
     NoKey,
     NoPage,
@@ -42,7 +44,7 @@ pub(crate) enum Code {
 impl Code {
     /// Every code, for the test that each has its page.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::AddressInUse,
         Self::AmbiguousId,
         Self::BadAnswer,
@@ -52,6 +54,7 @@ impl Code {
         Self::BadPolicy,
         Self::BadSealingKey,
         Self::BadStore,
+        Self::Failed,
         Self::NoCall,
         Self::NoKey,
         Self::NoPage,
@@ -76,6 +79,7 @@ impl Code {
             Self::BadPolicy => "bad_policy",
             Self::BadSealingKey => "bad_sealing_key",
             Self::BadStore => "bad_store",
+            Self::Failed => "failed",
             Self::NoCall => "no_call",
             Self::NoKey => "no_key",
             Self::NoPage => "no_page",

@@ -16,7 +16,7 @@ use crate::Verdict;
 use crate::api::{Api, Heard, Stream, rows};
 use crate::decide::decide;
 use crate::prompt::{Lines, prompt};
-use crate::terminal::{Paint, Tone, fitted, say, say_json};
+use crate::terminal::{Paint, Tone, fitted, say_json};
 
 const TICK: Duration = Duration::from_millis(120);
 
@@ -360,6 +360,6 @@ fn help() {
         ("Ctrl-C", "stops what is under way, not the program"),
     ];
     for (what, does) in lines {
-        say(&format!("  {what:<10} {does}"));
+        eprintln!("{}", fitted(&format!("  {what:<10} {does}"), 13));
     }
 }
