@@ -1,7 +1,7 @@
 //! `haft explain`: a page for every code that the binary or the API prints.
 
 use crate::Verdict;
-use crate::terminal::{Paint, Tone, say};
+use crate::terminal::{Paint, Tone, say_prose};
 use crate::trouble::{Code, Trouble};
 
 /// Explains an error's code: what happened, why, what to do. Without a code, lists them.
@@ -85,7 +85,7 @@ const PAGES: &[(&str, &str)] = pages![
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let Some(code) = &args.code else {
         for (code, page) in PAGES {
-            say(&format!("{code:<34} {}", summary(page)));
+            say_prose(&format!("{code:<34} {}", summary(page)), 35);
         }
         return Ok(Verdict::Holds);
     };
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let paint = Paint::stdout();
     for line in page.trim_end().lines() {
         let head = line.strip_prefix("## ").or_else(|| line.strip_prefix("# "));
-        say(&head.map_or_else(|| line.to_owned(), |head| paint.paint(Tone::Bold, head)));
+        say_prose(&head.map_or_else(|| line.to_owned(), |head| paint.paint(Tone::Bold, head)), 0);
     }
     Ok(Verdict::Holds)
 }

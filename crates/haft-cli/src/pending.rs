@@ -6,7 +6,7 @@ use crate::Verdict;
 use crate::api::{Api, Reach, StoreUse, short};
 use crate::command::over_api;
 use crate::terminal::{
-    Paint, Table, Tone, ago, arguments_line, left, now, say, say_json, wait_card,
+    Paint, Table, Tone, ago, arguments_line, fitted, left, now, say, say_json, wait_card,
 };
 use haft_core::Timestamp;
 
@@ -65,9 +65,8 @@ async fn list(api: &Api, args: &Args) -> anyhow::Result<Verdict> {
         ]);
     }
     say(&table.shown(Paint::stdout()));
-    eprintln!(
-        "\n`haft pending CALL` shows one whole; `haft approve`, `deny`, `answer` and `settle` decide."
-    );
+    let hint = "`haft pending CALL` shows one whole; `haft approve`, `deny`, `answer` and `settle` decide.";
+    eprintln!("\n{}", fitted(hint, 0));
     Ok(Verdict::Holds)
 }
 

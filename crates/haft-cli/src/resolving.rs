@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::Verdict;
 use crate::api::{Api, Elsewhere, Heard, Reach};
-use crate::terminal::{LiveLine, Paint, Tone, printable, say, say_json, shortened, took};
+use crate::terminal::{
+    LiveLine, Paint, Tone, printable, say, say_json, say_prose, shortened, took,
+};
 use crate::trouble::{Code, Trouble};
 
 /// How long a result may be on one line.
@@ -134,10 +136,10 @@ fn tell(wait: &Value, decided: &Value, became: &Became) {
     let word = decided["decision"].as_str().unwrap_or("decided");
     say(&format!("{} {} by {by}", paint.paint(Tone::Bold, text(wait, "tool")), decision(word)));
     match became {
-        Became::Finished(outcome) => say(&outcome_line(outcome, paint)),
+        Became::Finished(outcome) => say_prose(&outcome_line(outcome, paint), 4),
         Became::WaitsAgain => {
             let next = format!("it waits again: `haft pending {}`", text(wait, "call"));
-            say(&format!("  {}", paint.paint(Tone::Warn, &next)));
+            say_prose(&format!("  {}", paint.paint(Tone::Warn, &next)), 4);
         }
         Became::Rejected(why) => say(&format!("  {}", paint.paint(Tone::Bad, why))),
         Became::Unseen => {}

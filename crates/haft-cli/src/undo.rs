@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::Verdict;
 use crate::api::{Api, Reach, StoreUse};
 use crate::command::over_api;
-use crate::terminal::{Paint, Tone, printable, say, say_json};
+use crate::terminal::{Paint, Tone, printable, say_json, say_prose};
 use crate::trouble::Trouble;
 
 /// Takes a call back, as its tool declares it, and tells what comes of it.
@@ -100,5 +100,5 @@ fn tell(call: &str, answer: &Value, undone: Undone) {
             (Tone::Warn, said)
         }
     };
-    say(&paint.paint(tone, &said));
+    say_prose(&paint.paint(tone, &said), 2);
 }

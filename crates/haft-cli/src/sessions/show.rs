@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::Verdict;
 use crate::api::{Reach, StoreUse, rows};
 use crate::command::over_api;
-use crate::terminal::{Paint, Tone, now, printable, say, say_json, wait_card};
+use crate::terminal::{Paint, Tone, fitted, now, printable, say, say_json, wait_card};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -54,7 +54,6 @@ fn tell(session: &Value, waits: &[Value]) {
         say("");
         say(&wait_card(wait, now(), paint));
     }
-    eprintln!(
-        "\n`haft sessions trace` tells what happened; `haft chat --session` goes on with it."
-    );
+    let hint = "`haft sessions trace` tells what happened; `haft chat --session` goes on with it.";
+    eprintln!("\n{}", fitted(hint, 0));
 }

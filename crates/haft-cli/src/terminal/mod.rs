@@ -34,6 +34,15 @@ pub(crate) fn say(text: &str) {
     );
 }
 
+/// Prints sentences to stdout, with lines that fit where they are seen; what goes on is indented by
+/// `hang`.
+pub(crate) fn say_prose(text: &str, hang: usize) {
+    match width() {
+        Some(width) => say(&wrapped(text, width, hang)),
+        None => say(text),
+    }
+}
+
 pub(crate) fn say_json(value: &Value) -> anyhow::Result<()> {
     say(&serde_json::to_string_pretty(value)?);
     Ok(())
