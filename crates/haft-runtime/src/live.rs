@@ -108,8 +108,12 @@ impl LiveStream {
         Self { sender, is_heard, steps_are_heard, taps: Arc::default() }
     }
 
+    pub(crate) fn steps_are_heard(&self) -> bool {
+        self.steps_are_heard.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn step(&self, session: SessionId, call: CallId, step: Step) {
-        if self.steps_are_heard.load(Ordering::Relaxed) {
+        if self.steps_are_heard() {
             self.broadcast(Live::Step { session, call, step });
         }
     }

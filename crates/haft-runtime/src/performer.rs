@@ -22,6 +22,12 @@ pub trait Performer: Send + Sync + 'static {
     fn tool_change(&self, _open: &Open, _call: &Call) -> Option<ToolChange> {
         None
     }
+
+    /// Returns whether a call changes nothing, reaches nowhere and looks at no session: whether it
+    /// ran before or after it was recorded then makes no difference to anyone.
+    fn leaves_no_trace(&self, _open: &Open, _call: &Call) -> bool {
+        false
+    }
 }
 
 /// One thing to do.

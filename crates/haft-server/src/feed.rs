@@ -98,7 +98,7 @@ pub(crate) async fn follow(
     since: Since,
     previews: Previews,
 ) -> Result<impl Stream<Item = Told> + use<>, Error> {
-    let live = app.haft().live().subscribe();
+    let live = app.haft().live().subscribe_without_steps();
     let (reader, ready) = {
         let pages = pages(app, session).await?;
         match since {

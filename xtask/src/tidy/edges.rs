@@ -34,19 +34,23 @@ const ROOMS: &[Room] = &[
         ],
     },
     Room { name: "haft-wire", knows: &["haft-core"], shuns: &[] },
-    Room { name: "haft-store", knows: &["haft-core"], shuns: &[] },
+    Room { name: "haft-store", knows: &["haft-core", "haft-macros"], shuns: &[] },
     Room { name: "haft-sandbox", knows: &[], shuns: &[] },
     Room { name: "haft-macros", knows: &[], shuns: &[] },
-    Room { name: "haft-runtime", knows: &["haft-core", "haft-store"], shuns: &[] },
+    Room { name: "haft-runtime", knows: &["haft-core", "haft-macros", "haft-store"], shuns: &[] },
     Room {
         name: "haft-tools",
         knows: &["haft-core", "haft-runtime", "haft-sandbox", "haft-store", "haft-wire"],
         shuns: &[],
     },
-    Room { name: "haft-agent", knows: &["haft-core", "haft-runtime", "haft-wire"], shuns: &[] },
+    Room {
+        name: "haft-agent",
+        knows: &["haft-core", "haft-macros", "haft-runtime", "haft-wire"],
+        shuns: &[],
+    },
     Room {
         name: "haft-mcp",
-        knows: &["haft-core", "haft-runtime", "haft-store", "haft-wire"],
+        knows: &["haft-core", "haft-macros", "haft-runtime", "haft-store", "haft-wire"],
         shuns: &[],
     },
     Room {
@@ -54,6 +58,7 @@ const ROOMS: &[Room] = &[
         knows: &[
             "haft-agent",
             "haft-core",
+            "haft-macros",
             "haft-mcp",
             "haft-runtime",
             "haft-store",

@@ -227,9 +227,9 @@ fn a_running_server_mounts_what_is_added_and_lets_go_of_what_is_removed() {
     ground.mount();
     let mounted = until(|| {
         let mounted = server.get("/haft/v1/mcp/servers")["data"][0].clone();
-        (mounted["health"]["state"] == "up").then_some(mounted)
+        (mounted["tools"]["echo"] == "peer_echo").then_some(mounted)
     });
-    assert_eq!(mounted["tools"]["echo"], "peer_echo");
+    assert_eq!(mounted["health"]["state"], "up");
     assert_eq!(mounted["origin"], "configured");
     let (status, refused) = server.ask("DELETE", "/haft/v1/mcp/servers/peer", &Value::Null);
     assert_eq!(status, 400, "{refused}");

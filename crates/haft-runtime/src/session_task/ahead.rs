@@ -1,12 +1,9 @@
-//! Calls that change nothing and reach nowhere, run before they are recorded: begin and end are then
-//! one write. A crash in between leaves no trace in the log, as it leaves none in the world.
+//! Calls that leave no trace, run before they are recorded: begin and end are then one write. A crash in between leaves no trace in the log, as it leaves none in the world.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use haft_core::CallId;
 use haft_core::session::{Decision, Effect, Open, decide};
-use haft_core::tool::{Contract, Executor, Mutates, Recovery};
 use tokio::time::Instant;
 
 use super::{Letter, SessionTask};
@@ -18,11 +15,13 @@ const AHEAD_MAX: Duration = Duration::from_millis(5);
 
 impl<P: Performer> SessionTask<P> {
     /// Runs what a decision would have run after it is recorded, if all of that may run before,
-    /// and adds to the decision what comes of it.
+    /// and adds to the decision what comes of it. Whoever listens to every step hears them in
+    /// their order, so then nothing is run ahead.
     pub(super) async fn run_ahead(&mut self, decision: &mut Decision) {
         let Some(open) = decision.state.as_open() else { return };
-        if decision.effects.is_empty()
-            || !decision.effects.iter().all(|effect| is_without_trace(open, effect))
+        if self.shared.live.steps_are_heard()
+            || decision.effects.is_empty()
+            || !decision.effects.iter().all(|effect| self.leaves_no_trace(open, effect))
         {
             return;
         }
@@ -52,6 +51,11 @@ impl<P: Performer> SessionTask<P> {
         }
     }
 
+    fn leaves_no_trace(&self, open: &Open, effect: &Effect) -> bool {
+        let Effect::Execute { call, .. } = effect else { return false };
+        open.call(*call).is_some_and(|call| self.shared.performer.leaves_no_trace(open, call))
+    }
+
     fn add(&self, decision: &mut Decision, done: Done) {
         let now = self.shared.clock.now();
         match decide(&decision.state, now, *done.input) {
@@ -65,21 +69,4 @@ impl<P: Performer> SessionTask<P> {
             }
         }
     }
-}
-
-fn is_without_trace(open: &Open, effect: &Effect) -> bool {
-    match effect {
-        Effect::Execute { call, .. } => leaves_no_trace(open, *call),
-        _ => false,
-    }
-}
-
-fn leaves_no_trace(open: &Open, call: CallId) -> bool {
-    let without_trace = |contract: &Contract| {
-        contract.mutates == Mutates::None
-            && contract.reach.is_empty()
-            && contract.recovery == Recovery::Rerun
-            && contract.executor == Executor::Server
-    };
-    open.call(call).is_some_and(|call| without_trace(&call.contract))
 }

@@ -86,10 +86,9 @@ impl<P: Performer> SessionTask<P> {
         let (mailbox, shared) = (self.mailbox.clone(), Arc::clone(&self.shared));
         let run = self.run.clone().unwrap_or_else(tracing::Span::none);
         let work = async move {
-            let input = tokio::select! {
-                biased;
-                () = stop.cancelled() => Input::Woken,
-                ended = errand.run(&shared) => errand.done(ended),
+            let input = match errand.run(&shared, &stop).await {
+                Some(ended) => errand.done(ended),
+                None => Input::Woken,
             };
             let stopped = stop.is_cancelled();
             let done = Done { key, number, input: Box::new(input), stopped };
@@ -130,7 +129,13 @@ impl Errand {
         }
     }
 
-    async fn run<P: Performer>(&self, shared: &Arc<Shared<P>>) -> Result<(), InputError> {
+    /// Returns how it ended; `None` when it was stopped. It is stopped between two tries only: one
+    /// that is given up while it writes to the other session could leave that one unlooked at.
+    async fn run<P: Performer>(
+        &self,
+        shared: &Arc<Shared<P>>,
+        stop: &CancellationToken,
+    ) -> Option<Result<(), InputError>> {
         let (mut wait, mut looks) = (RETRY_FIRST, 0);
         loop {
             looks += 1;
@@ -143,12 +148,15 @@ impl Errand {
                 Self::Report { root, child } => report_up(shared, *root, *child).await,
             };
             let error = match went {
-                Went::Done => return Ok(()),
-                Went::Never(error) => return Err(error),
+                Went::Done => return Some(Ok(())),
+                Went::Never(error) => return Some(Err(error)),
                 Went::NotYet(error) => error,
             };
             tracing::debug!(%error, "an errand to another session is not done yet");
-            tokio::time::sleep(wait).await;
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep(wait) => {}
+            }
             wait = (wait * 2).min(RETRY_MAX);
         }
     }

@@ -25,7 +25,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use haft_core::session::{AttemptEnded, Call, Input, Open, Previewed, ToolChange, Verified};
-use haft_core::tool::Redaction;
+use haft_core::tool::{
+    Classification, Executor, FsAccess, Mutates, ProcessUse, Recovery, Redaction, ToolSpec,
+};
 use haft_core::{Arguments, SessionId, Timestamp};
 use haft_store::Store;
 
@@ -172,6 +174,11 @@ impl Performer for Toolbox {
         self.change(open, call)
     }
 
+    fn leaves_no_trace(&self, open: &Open, call: &Call) -> bool {
+        self.tool(&open.config.toolset, call.contract.tool.as_str())
+            .is_some_and(|registered| leaves_no_trace(registered.spec()))
+    }
+
     async fn perform(&self, job: Job) -> Input {
         let Job { session, opened_by, config, turn, task, stop } = job;
         let run = |call: &Call, attempt| {
@@ -205,4 +212,17 @@ impl fmt::Debug for Toolbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Toolbox").field("registry", &self.registry).finish_non_exhaustive()
     }
+}
+
+/// Only what is declared counts.
+fn leaves_no_trace(tool: &ToolSpec) -> bool {
+    let (contract, facets) = (tool.contract(), tool.facets());
+    matches!(facets.classification, Classification::Declared)
+        && contract.executor == Executor::Server
+        && contract.recovery == Recovery::Rerun
+        && facets.mutates == Mutates::None
+        && facets.reach.is_empty()
+        && facets.fs == FsAccess::None
+        && facets.process == ProcessUse::None
+        && tool.facets.effects.is_empty()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haft_core::session::{Config, Driver, Event};
-use haft_core::tool::{Concurrency, Injected, InjectedKind, Mutates, Reach, Status};
+use haft_core::tool::{Concurrency, Idempotency, Injected, InjectedKind, Reach, Status};
 use haft_core::{CallResult, ErrorClass, Millis, Outcome, ProviderCallId};
 use haft_runtime::testing::{Conformance, Nonconforming, TestNode, object, user};
 use haft_runtime::{
@@ -418,15 +418,15 @@ fn writes(node: &TestNode) -> u64 {
 async fn a_call_that_leaves_no_trace_is_one_write_and_any_other_two() {
     let effects = Effects::default();
     let reads = echo(&effects, "sum", |_| {});
-    let changes = echo(&effects, "order", |definition| {
-        definition.facets.mutates = Some(Mutates::Irreversible);
+    let counts = echo(&effects, "count", |definition| {
+        definition.facets.idempotency = Some(Idempotency::Unsafe);
     });
     let reaches = echo(&effects, "look_up", |definition| {
         definition.facets.reach = Some([Reach::Network].into());
     });
-    let node = node(builder().tools([reads, changes, reaches]));
+    let node = node(builder().tools([reads, counts, reaches]));
     let session = node.session().await;
-    for (tool, expected) in [("sum", 1), ("order", 2), ("look_up", 2)] {
+    for (tool, expected) in [("sum", 1), ("count", 2), ("look_up", 2)] {
         let mut fewest = u64::MAX;
         // On a busy machine one or the other takes too long to be waited for.
         for _ in 0..20 {

@@ -32,7 +32,7 @@ pub(crate) async fn run(
     let environment = environment.as_deref();
     let thread = Thread { app, caller, agent: &agent, environment };
     let (session, loaded) = thread.find_or_open(name).await?;
-    let live = app.haft().live().subscribe();
+    let live = app.haft().live().subscribe_without_steps();
     let (post, run_id) = match ag_ui::read(&body, loaded.state.as_open()) {
         Ok(read) => read,
         Err(error @ (PostError::Incomplete(_) | PostError::Waiting(_))) => {

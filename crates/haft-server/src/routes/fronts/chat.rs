@@ -38,7 +38,7 @@ pub(crate) async fn run(
     let environment = environment.as_deref();
     let thread = Thread { app, caller, agent: &agent, environment };
     let (session, loaded) = thread.find_or_open(name).await?;
-    let live = app.haft().live().subscribe();
+    let live = app.haft().live().subscribe_without_steps();
     let read = ui_message::read(&body, loaded.state.as_open());
     let (post, continued) = read.map_err(|error| Error::invalid(error.to_string()))?;
     let seen = loaded.head.seq;
@@ -64,7 +64,7 @@ pub(crate) async fn resume(
     params.finish()?;
     let thread = Thread { app: &app, caller: &caller, agent: &agent, environment: None };
     let session = thread.session(&chat);
-    let live = app.haft().live().subscribe();
+    let live = app.haft().live().subscribe_without_steps();
     let Some(loaded) = thread.find(session).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };

@@ -26,7 +26,7 @@ pub(crate) async fn stream(
 ) -> Result<Response, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    let live = app.haft().live().subscribe();
+    let live = app.haft().live().subscribe_without_steps();
     let found = Found::session(&app, &caller, &session).await?;
     let (session, input) = (found.id, found.loaded.head.seq);
     let encoder = Encoder::default();

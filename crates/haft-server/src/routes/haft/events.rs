@@ -78,7 +78,7 @@ pub(super) async fn stream(
             Some(app.presence().enter(found.id, tool_names(tools)?.into_iter()).await)
         }
     };
-    let live = app.haft().live().subscribe();
+    let live = app.haft().live().subscribe_without_steps();
     let (ready, place) = (VecDeque::new(), Place::Behind);
     let tail = Tail { app, session: found.id, seq, live, ready, place, _present: present };
     let frames = stream::unfold(tail, |mut tail| async {

@@ -155,7 +155,7 @@ pub(super) async fn watch(
 ) -> Result<impl IntoResponse, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    let live = app.haft().live().subscribe();
+    let live = app.haft().live().subscribe_without_steps();
     let shutdown = app.shutdown().clone();
     let frames = stream::unfold((live, shutdown), |(mut live, shutdown)| async move {
         let moved = async {
