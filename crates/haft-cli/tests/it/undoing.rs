@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::commands::{Ended, haft};
+use crate::serving::Serving;
 
 fn write(data: &Path) -> (String, String) {
     let arguments = r#"{"path": "note.md", "content": "made"}"#;
@@ -53,6 +54,11 @@ fn what_cannot_be_taken_back_says_why_and_what_to_do() {
     let waits = haft(data, &shell).json();
     assert_refused(&haft(data, &["undo", waits["call"].as_str().unwrap()]), "nothing_done");
     assert_refused(&haft(data, &["undo", "call_0000"]), "no_call");
+    // A change of a file can be taken back for a day.
+    let (session, call) = write(data);
+    let _later = Serving::start_with(data, Some("unknown"), &["--clock-ahead", "2d"]);
+    assert_refused(&haft(data, &["undo", &call]), "undo_over");
+    assert!(is_there(data, &session));
 }
 
 #[test]
