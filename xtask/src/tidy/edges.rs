@@ -34,9 +34,9 @@ const ROOMS: &[Room] = &[
         ],
     },
     Room { name: "haft-wire", knows: &["haft-core"], shuns: &[] },
+    Room { name: "haft-macros", knows: &[], shuns: &[] },
     Room { name: "haft-store", knows: &["haft-core", "haft-macros"], shuns: &[] },
     Room { name: "haft-sandbox", knows: &[], shuns: &[] },
-    Room { name: "haft-macros", knows: &[], shuns: &[] },
     Room { name: "haft-runtime", knows: &["haft-core", "haft-macros", "haft-store"], shuns: &[] },
     Room {
         name: "haft-tools",
