@@ -39,7 +39,20 @@ pub(crate) fn all_packages(root: &Path) -> anyhow::Result<Vec<Package>> {
 }
 
 pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What cargo tells us about xtask: `ring` is built again whenever it differs, and everything
+    // above it, so what is built by hand and what is built here would undo one another.
+    let about_us = |name: &str| {
+        name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_MANIFEST")
+            || name == "CARGO_BIN_NAME"
+    };
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(about_us) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 fn cargo_metadata(root: &Path, flags: &[&str]) -> anyhow::Result<String> {

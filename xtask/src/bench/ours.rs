@@ -19,20 +19,17 @@ const NODES_MAX: u32 = 3;
 pub(super) struct Ours {
     root: PathBuf,
     haft: PathBuf,
-    /// The server with one trivial tool, or why there is none.
-    adder: Measured<PathBuf>,
+    /// The server with one trivial tool.
+    adder: PathBuf,
     /// On the disk that is measured.
     scratch: PathBuf,
 }
 
 impl Ours {
-    /// Builds the binary, unless `HAFT` names one that is to be measured.
+    /// Builds what is measured; `HAFT` names another binary to measure.
     pub(super) fn build(root: &Path, target: &Path, scratch: &Path) -> anyhow::Result<Self> {
-        let haft = match std::env::var_os("HAFT") {
-            Some(haft) => PathBuf::from(haft),
-            None => build_release(root, target)?,
-        };
-        let adder = build_adder(root, target);
+        let (built, adder) = build_release(root, target)?;
+        let haft = std::env::var_os("HAFT").map_or(built, PathBuf::from);
         Ok(Self { root: root.to_owned(), haft, adder, scratch: scratch.to_owned() })
     }
 
@@ -51,7 +48,7 @@ impl Ours {
     }
 
     fn adder(&self, name: &'static str, tool: &'static str, after: Vec<String>) -> Recipe {
-        Recipe { name, tool, program: self.adder.clone().map(|adder| vec![adder]), after }
+        Recipe { name, tool, program: Ok(vec![self.adder.clone()]), after }
     }
 
     fn emptied(&self, name: &str) -> String {
@@ -146,20 +143,17 @@ impl Ours {
     }
 }
 
-fn build_release(root: &Path, target: &Path) -> anyhow::Result<PathBuf> {
+/// One command for both: two would settle on different features, and compile nearly everything
+/// twice.
+fn build_release(root: &Path, target: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let mut build = metadata::cargo();
-    build.args(["build", "--release", "-p", "haft-cli"]).current_dir(root);
-    if !build.status()?.success() {
+    build.args(["build", "--release", "-p", "haft-cli", "--bin", "haft"]);
+    build.args(["-p", "haft-mcp", "--example", "adder"]);
+    if !build.current_dir(root).status()?.success() {
         bail!("the binary cannot be built");
     }
-    Ok(target.join("release/haft"))
-}
-
-fn build_adder(root: &Path, target: &Path) -> Measured<PathBuf> {
-    let mut build = metadata::cargo();
-    build.args(["build", "--release", "--quiet", "-p", "haft-mcp", "--example", "adder"]);
-    said(build.current_dir(root))?;
-    Ok(target.join("release/examples/adder"))
+    let release = target.join("release");
+    Ok((release.join("haft"), release.join("examples/adder")))
 }
 
 /// Reads a column of times from a table whose first column is the size.
