@@ -35,7 +35,7 @@ impl Ours {
 
     /// Over MCP, with and without a record.
     pub(super) fn servers(&self) -> Vec<Recipe> {
-        let directory = self.emptied("mcp");
+        let directory = self.emptied("haft-mcp");
         vec![
             self.adder("Haft, nothing recorded", "add", vec!["direct".into()]),
             self.adder("Haft, SQLite", "add", vec!["sqlite".into(), directory]),
@@ -43,7 +43,7 @@ impl Ours {
     }
 
     pub(super) fn proxy(&self, url: String) -> Recipe {
-        let directory = self.emptied("mcp-mounted");
+        let directory = self.emptied("haft-mcp-mounted");
         self.adder("Haft, SQLite", "peer_add", vec!["mounted".into(), directory, url])
     }
 
@@ -135,7 +135,11 @@ impl Ours {
 
     pub(super) fn searches(&self) -> Measured<Vec<String>> {
         let told = self.cargo_bench(&["-p", "haft-sandbox"])?;
-        Ok(told.lines().filter(|line| line.contains(": ")).map(str::to_owned).collect())
+        Ok(told
+            .lines()
+            .filter(|line| line.contains(" against ") || line.contains("memory"))
+            .map(str::to_owned)
+            .collect())
     }
 
     fn cargo_bench(&self, arguments: &[&str]) -> Measured<String> {
