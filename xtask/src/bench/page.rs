@@ -109,8 +109,8 @@ fn serving(findings: &Findings) -> String {
         "### Over MCP\n\n`tools/call` on a tool that adds two numbers, over streamable HTTP, so \
          many calls under way at once, each on a connection of its own: calls a second, and how \
          many times those of the bare rmcp server that is. Every server answers in JSON, without \
-         Nagle's delay. Haft's checks, permits, bounds and, with SQLite, records each call before it \
-         runs and what came of it before it is answered. The best of several rounds in turns; \
+         Nagle's delay. Haft's checks, permits, bounds and, with SQLite, records each call and what \
+         came of it before it is answered: in one write, as this tool leaves no trace. The best of several rounds in turns; \
          the load comes from one thread on the same machine.\n\n"
             .to_owned();
     out.push_str(&loads(&findings.servers));
