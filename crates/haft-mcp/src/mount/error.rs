@@ -74,7 +74,8 @@ pub(super) fn why_unconnected(error: &ClientInitializeError) -> String {
     }
 }
 
-fn with_causes(error: &(dyn Error + 'static)) -> String {
+/// Says what went wrong, with what was behind it.
+pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut said = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -11,6 +11,7 @@ use rmcp::transport::auth::{
 use super::tokens::Tokens;
 use super::wanted::Wanted;
 use super::{Grant, OAuth};
+use crate::mount::error::with_causes;
 use crate::mount::setting::Secrets;
 
 /// What this node calls itself where it registers.
@@ -270,16 +271,6 @@ fn is_loopback(url: &str) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Says what went wrong, with what was behind it.
-fn said(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut behind = error.source();
-    while let Some(error) = behind {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        behind = error.source();
-    }
-    text
+fn said(error: impl std::error::Error + 'static) -> String {
+    with_causes(&error)
 }
