@@ -1,9 +1,6 @@
 //! Sessions that bring their own credentials for a mounted server.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use haft_core::{CallResult, ErrorClass, Outcome, SessionId, ToolName};
@@ -15,42 +12,7 @@ use haft_runtime::{Answer, Haft, Response, ToolError};
 use haft_store::Tenant;
 use serde_json::json;
 
-/// The server that knows its callers by their tokens, killed when it is dropped.
-struct Named {
-    process: Child,
-    url: String,
-    directory: tempfile::TempDir,
-}
-
-impl Named {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/named_peer.py");
-        let mut process = Command::new("python3")
-            .arg(script)
-            .arg(directory.path().join("done"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut url = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Self { process, url: url.trim().to_owned(), directory }
-    }
-
-    /// What it did for someone, in order.
-    fn did_for(&self, name: &str) -> Vec<String> {
-        let done = std::fs::read_to_string(self.directory.path().join("done")).unwrap();
-        let theirs = done.lines().filter_map(|line| line.strip_suffix(&format!(" {name}")));
-        theirs.map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        self.process.kill().unwrap_or_default();
-        self.process.wait().map(drop).unwrap_or_default();
-    }
-}
+use crate::named::Named;
 
 /// What a session brings.
 #[derive(Debug, Clone)]

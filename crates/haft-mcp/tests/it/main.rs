@@ -15,5 +15,6 @@ mod killed;
 #[path = "../../conformance/listen.rs"]
 mod listen;
 mod mounts;
+mod named;
 mod peers;
 mod wire;

@@ -7,6 +7,9 @@ mod channels;
 mod doors;
 mod grants;
 mod house;
+#[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
+#[path = "../../../haft-mcp/tests/it/named.rs"]
+mod named;
 mod rosters;
 mod rules;
 mod scopes;

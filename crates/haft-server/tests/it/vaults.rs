@@ -1,10 +1,5 @@
 //! The vaults of a session: whom a mounted server sees when the session calls it.
 
-#![expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
-
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use haft_mcp::{Mounts, Questions};
@@ -14,6 +9,7 @@ use haft_store::Tenant;
 use serde_json::{Value, json};
 
 use crate::house::{House, Visitor};
+use crate::named::Named;
 use crate::threads::{BOSS, Scout, of_kind, until};
 
 /// A model that has a server say whom it sees.
@@ -21,41 +17,6 @@ const CALLS: &str = r#"{
     "turns": [{"calls": [{"tool": "named_who", "arguments": {}}]}, {"say": "Done."}],
     "then": "repeat"
 }"#;
-
-/// The server that knows its callers by their tokens, killed when it is dropped.
-struct Named {
-    process: Child,
-    url: String,
-    directory: tempfile::TempDir,
-}
-
-impl Named {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let script = "../haft-mcp/tests/it/named_peer.py";
-        let mut process = Command::new("python3")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
-            .arg(directory.path().join("done"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut url = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Self { process, url: url.trim().to_owned(), directory }
-    }
-
-    fn was_called_by(&self, name: &str) -> bool {
-        let done = std::fs::read_to_string(self.directory.path().join("done")).unwrap();
-        done.lines().any(|line| line == format!("tools/call {name}"))
-    }
-}
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        self.process.kill().unwrap_or_default();
-        self.process.wait().map(drop).unwrap_or_default();
-    }
-}
 
 /// A node that keeps secrets and mounts servers.
 async fn house(more: impl FnOnce(HaftBuilder) -> HaftBuilder) -> House {
@@ -92,6 +53,11 @@ struct Ground {
 }
 
 impl Ground {
+    /// Whether the server did anything for someone beyond letting them in.
+    fn was_called_by(&self, name: &str) -> bool {
+        self.named.did_for(name).iter().any(|did| did == "tools/call")
+    }
+
     async fn new() -> Self {
         Self::with(house(|builder| builder).await, "scripted/calls", &json!([])).await
     }
@@ -183,7 +149,7 @@ impl Ground {
     async fn refused(&self, session: &str) -> String {
         let why = self.who(session).await;
         assert!(why.contains("whoever keeps the vault"), "{why}");
-        assert!(!self.named.was_called_by("node"), "nobody else was in its place");
+        assert!(!self.was_called_by("node"), "nobody else was in its place");
         why
     }
 }
@@ -258,7 +224,7 @@ async fn a_mounted_server_sees_whom_a_sessions_vaults_say() {
     let (anns, bobs) = (ground.session(&[&ann, &bob]).await, ground.session(&[&other, &bob]).await);
     assert_eq!(ground.who(&anns).await, "you are ann");
     assert_eq!(ground.who(&bobs).await, "you are bob");
-    assert!(!ground.named.was_called_by("node"));
+    assert!(!ground.was_called_by("node"));
     let without = ground.session(&[&other]).await;
     assert_eq!(ground.who(&without).await, "you are node");
     let rotated = json!({"auth": {"type": "static_bearer", "token": "CANARY-cat-2"}});
@@ -278,7 +244,7 @@ async fn a_credential_that_is_gone_has_nothing_in_its_place() {
     assert_eq!(ground.who(&used).await, "you are ann");
     ground.delete(&credential).await;
     assert!(ground.refused(&used).await.contains("is archived or deleted"));
-    assert!(!ground.named.was_called_by("bob"));
+    assert!(!ground.was_called_by("bob"));
     let since = ground.session(&both).await;
     assert_eq!(ground.who(&since).await, "you are bob", "it never had the other one");
     let again = ground.put(&first, "CANARY-cat-1").await;
@@ -331,5 +297,5 @@ async fn s2_41_a_sub_agent_has_the_vaults_of_the_session_at_the_top() {
     let called = |found: &Value| found.to_string().contains("you are ");
     let below = until(&ground.ann, &events, called).await;
     assert!(below.to_string().contains("you are ann"), "{below}");
-    assert!(!ground.named.was_called_by("node"));
+    assert!(!ground.was_called_by("node"));
 }

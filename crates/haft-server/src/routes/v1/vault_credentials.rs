@@ -124,8 +124,8 @@ impl Credential {
         self.auth("type") == Some("environment_variable")
     }
 
-    pub(crate) fn is_deleted(&self) -> bool {
-        self.0.text("deleted_at").is_some()
+    fn is_deleted(&self) -> bool {
+        is_deleted(&self.0)
     }
 
     pub(crate) fn is_current(&self) -> bool {
@@ -141,6 +141,10 @@ impl Credential {
     fn auth(&self, member: &str) -> Option<&str> {
         self.0.members.get("auth")?.get(member)?.as_str()
     }
+}
+
+fn is_deleted(credential: &Object) -> bool {
+    credential.text("deleted_at").is_some()
 }
 
 /// All credentials that a vault has or had, the oldest first.
@@ -352,10 +356,8 @@ pub(crate) async fn list(
     let all = with_archived(&mut params)?;
     params.finish()?;
     vault_of(&app, &caller, &vault).await?;
-    let wanted = |credential: &Object| {
-        let is_deleted = credential.text("deleted_at").is_some();
-        !is_deleted && (all || !credential.is_archived())
-    };
+    let wanted =
+        |credential: &Object| !is_deleted(credential) && (all || !credential.is_archived());
     let space = space(&vault);
     let (found, next) = app.objects().list_in(&caller.tenant, &space, after, limit, wanted).await?;
     Ok(Json(page(found.iter().map(|found| shown(&vault, found)).collect(), next)))
