@@ -37,6 +37,7 @@ fn errors_say_what_happened_why_and_what_to_do() {
     std::fs::write(data.path().join("bad.json"), r#"[{"name": "x"}]"#).unwrap();
     let commands: &[&[&str]] = &[
         &["pending"],
+        &["audit", "verify"],
         &["approve"],
         &["approve", "call_1"],
         &["settle", "call_1", "maybe"],
@@ -52,7 +53,6 @@ fn errors_say_what_happened_why_and_what_to_do() {
         &["tools", "import", "bad.json"],
         &["explain", "nonsense"],
         &["keys", "create", "--actor", "ann", "--scope", "everything"],
-        &["audit", "verify"],
     ];
     let mut found = String::new();
     for args in commands {
