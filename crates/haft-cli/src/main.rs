@@ -44,6 +44,10 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::trouble::{Code, Trouble};
 
+/// A server makes and drops many values of middling size, at which the system's is slow.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The durable, permissioned tool runtime for LLM agents.
 #[derive(Debug, Parser)]
 #[command(name = "haft", version, arg_required_else_help = true)]

@@ -25,6 +25,10 @@ use haft_store::{Store, Tenant};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
+/// As in the binary `haft`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 #[tokio::main]
