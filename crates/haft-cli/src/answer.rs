@@ -5,9 +5,10 @@ use std::io::IsTerminal as _;
 use serde_json::{Value, json};
 
 use crate::Verdict;
-use crate::api::{Reach, StoreUse};
+use crate::api::{Api, Reach, StoreUse};
 use crate::command::over_api;
-use crate::prompt::{Asked, Lines, form};
+use crate::decide::{asked_again, question};
+use crate::prompt::Lines;
 use crate::resolving::{Patience, json_argument, resolve};
 use crate::terminal::{Paint, now, wait_card};
 use crate::trouble::{Code, Trouble};
@@ -27,19 +28,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     over_api(&args.reach, StoreUse::Existing, async |api| {
         let wait = api.wait(&args.call).await?;
-        let value = match &args.value {
-            Some(value) => value.clone(),
-            None => match asked(&wait).await? {
-                Some(value) => value,
-                None => return Ok(Verdict::Broken),
-            },
-        };
+        let Some(value) = &args.value else { return asked(api, args, &wait).await };
         let said = json!({ "type": "answer", "value": value });
         resolve(api, &args.reach, &wait, said, Patience::None).await
     })
 }
 
-async fn asked(wait: &Value) -> anyhow::Result<Option<Value>> {
+/// Asks the person at the terminal, and again for what does not fit.
+async fn asked(api: &Api, args: &Args, wait: &Value) -> anyhow::Result<Verdict> {
     if !std::io::stdin().is_terminal() {
         return Err(Trouble::new(Code::BadAnswer, "there is no answer")
             .why("no value was given, and nobody sits at a terminal to be asked")
@@ -47,9 +43,14 @@ async fn asked(wait: &Value) -> anyhow::Result<Option<Value>> {
             .into());
     }
     eprintln!("{}", wait_card(wait, now(), Paint::stderr()));
-    let mut lines = Lines::of_stdin();
-    Ok(match form(&mut lines, &wait["answer_schema"], None).await {
-        Asked::Answer(value) => Some(value),
-        Asked::Declined | Asked::Left => None,
-    })
+    let (mut lines, mut earlier) = (Lines::of_stdin(), None);
+    loop {
+        let Some(said) = question(&mut lines, wait, earlier.as_ref()).await else {
+            return Ok(Verdict::Broken);
+        };
+        match resolve(api, &args.reach, wait, said.clone(), Patience::None).await {
+            Ok(verdict) => return Ok(verdict),
+            Err(error) => earlier = asked_again(error.downcast()?, &said, wait)?,
+        }
+    }
 }

@@ -37,12 +37,7 @@ pub(crate) async fn decide(api: &Api, lines: &mut Lines, wait: &Value) -> anyhow
             Ok(_) => return Ok(true),
             // Someone else was first; what they said shows in the log.
             Err(error) if error.code() == "stale" => return Ok(true),
-            Err(error) if is_a_matter_of_words(&error) => {
-                let misfit = error.to_string();
-                earlier = Earlier::of(&said["value"], &misfit, &wait["answer_schema"]);
-                complain(&error);
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => earlier = asked_again(error, &said, wait)?,
         }
     }
 }
@@ -56,9 +51,20 @@ fn is_a_matter_of_words(error: &Trouble) -> bool {
     ["misfit", "invalid_request_error", "grant_never_applies", "no_tool"].contains(&error.code())
 }
 
-fn complain(error: &Trouble) {
-    let said = format!("  {}", Paint::stderr().paint(Tone::Bad, &error.to_string()));
-    eprintln!("{}", fitted(&said, 8));
+/// Complains of what was said, and returns what of it need not be said again; the error itself,
+/// where no other words would help.
+pub(crate) fn asked_again(
+    error: Trouble,
+    said: &Value,
+    wait: &Value,
+) -> Result<Option<Earlier>, Trouble> {
+    if !is_a_matter_of_words(&error) {
+        return Err(error);
+    }
+    let misfit = error.to_string();
+    let complaint = format!("  {}", Paint::stderr().paint(Tone::Bad, &misfit));
+    eprintln!("{}", fitted(&complaint, 8));
+    Ok(Earlier::of(&said["value"], &misfit, &wait["answer_schema"]))
 }
 
 async fn approval(lines: &mut Lines, wait: &Value) -> anyhow::Result<Said> {
@@ -129,7 +135,12 @@ async fn rule(lines: &mut Lines, wait: &Value) -> Option<Value> {
     }
 }
 
-async fn question(lines: &mut Lines, wait: &Value, earlier: Option<&Earlier>) -> Said {
+/// Asks for what a question wants to know.
+pub(crate) async fn question(
+    lines: &mut Lines,
+    wait: &Value,
+    earlier: Option<&Earlier>,
+) -> Option<Value> {
     eprintln!("  {}", Paint::stderr().paint(Tone::Dim, "`/decline` answers nothing"));
     match form(lines, &wait["answer_schema"], earlier).await {
         Asked::Answer(value) => Some(json!({ "type": "answer", "value": value })),

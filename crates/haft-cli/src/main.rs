@@ -133,12 +133,19 @@ fn main() -> ExitCode {
         Command::TortureLife(args) => torture::live(&args),
         Command::Undo(args) => undo::run(&args),
     };
-    match done {
-        Ok(Verdict::Holds) => ExitCode::SUCCESS,
-        Ok(Verdict::Broken) => ExitCode::FAILURE,
-        Ok(Verdict::Waits) => ExitCode::from(3),
-        Err(error) => fail(&error),
+    match (done, terminal::unsaid()) {
+        (Err(error), _) => fail(&error),
+        (Ok(_), Some(error)) => fail(&not_whole(error).into()),
+        (Ok(Verdict::Holds), None) => ExitCode::SUCCESS,
+        (Ok(Verdict::Broken), None) => ExitCode::FAILURE,
+        (Ok(Verdict::Waits), None) => ExitCode::from(3),
     }
+}
+
+fn not_whole(error: &std::io::Error) -> Trouble {
+    Trouble::new(Code::Failed, "what was printed is not whole")
+        .why(error)
+        .next("make room where it goes, or have it go elsewhere; what the command did is done")
 }
 
 /// Where what is said of an error begins, behind `why:` and `next:`.

@@ -1,12 +1,11 @@
 //! The pages that are written from the commands themselves: the reference, man pages, completions.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Command, CommandFactory as _};
 
 use crate::Verdict;
-use crate::terminal::say;
+use crate::terminal::{print, say};
 
 /// Prints completions for a shell.
 #[derive(Debug, clap::Args)]
@@ -65,8 +64,7 @@ are told with the command's usage instead.
 pub(crate) fn completions(args: &CompletionsArgs) -> Verdict {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Args::command(), "haft", &mut script);
-    // A reader that has gone away, as in `haft completions bash | head`, has what it wanted.
-    drop(std::io::stdout().write_all(&script));
+    print(&script);
     Verdict::Holds
 }
 

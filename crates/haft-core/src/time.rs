@@ -42,7 +42,8 @@ impl Timestamp {
         Millis(if ms < 0 { 0 } else { ms.unsigned_abs() })
     }
 
-    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction]Z`, the form this type prints.
+    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction]`, then `Z`, as this type prints it, or an offset from
+    /// UTC such as `+02:00`.
     ///
     /// # Errors
     ///
@@ -53,9 +54,13 @@ impl Timestamp {
 }
 
 fn parse(text: &str) -> Option<Timestamp> {
-    let (whole, fraction) = match text.strip_suffix('Z')?.split_once('.') {
+    let (local, ahead) = match text.strip_suffix('Z') {
+        Some(utc) => (utc, 0),
+        None => offset(text)?,
+    };
+    let (whole, fraction) = match local.split_once('.') {
         Some((whole, fraction)) => (whole, millis_of_fraction(fraction)?),
-        None => (text.strip_suffix('Z')?, 0),
+        None => (local, 0),
     };
     let (date, clock) = whole.split_once('T')?;
     let [year, month, day] = fields(date, '-', [4, 2, 2])?;
@@ -68,13 +73,26 @@ fn parse(text: &str) -> Option<Timestamp> {
         && second < 60;
     let seconds = (hour * 60 + minute) * 60 + second;
     real.then(|| {
-        Timestamp(days_from_civil(year, month, day) * MS_PER_DAY + seconds * 1000 + fraction)
+        let local = days_from_civil(year, month, day) * MS_PER_DAY + seconds * 1000 + fraction;
+        Timestamp::from_ms(local - ahead)
     })
 }
 
-fn fields(text: &str, separator: char, widths: [usize; 3]) -> Option<[i64; 3]> {
+/// Parts a local time from its offset at the end, in milliseconds ahead of UTC.
+fn offset(text: &str) -> Option<(&str, i64)> {
+    let (local, offset) = text.split_at_checked(text.len().checked_sub("+00:00".len())?)?;
+    let (sign, clock) = match offset.split_at_checked(1)? {
+        ("+", clock) => (1, clock),
+        ("-", clock) => (-1, clock),
+        _ => return None,
+    };
+    let [hours, minutes] = fields(clock, ':', [2, 2])?;
+    (hours < 24 && minutes < 60).then_some((local, sign * (hours * 60 + minutes) * 60_000))
+}
+
+fn fields<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
-    let mut numbers = [0; 3];
+    let mut numbers = [0; N];
     for (number, width) in numbers.iter_mut().zip(widths) {
         let part = parts.next()?;
         let digits = part.len() == width && part.bytes().all(|b| b.is_ascii_digit());
@@ -148,7 +166,7 @@ impl Add<Millis> for Timestamp {
 
 /// A text that is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected a UTC time like `2025-01-15T10:30:00.000Z`, found `{found}`")]
+#[error("expected a time like `2025-01-15T10:30:00.000Z`, found `{found}`")]
 pub struct TimestampError {
     found: String,
 }
@@ -204,15 +222,32 @@ mod tests {
             "2025-01-01 00:00:00Z",
             "2025-01-01T00:00:00",
             "2025-01-01T00:00:00.Z",
-            "2025-01-01T00:00:00+01:00",
+            "2025-01-01T00:00:00+1:00",
+            "2025-01-01T00:00:00+24:00",
+            "2025-01-01T00:00:00+01:60",
+            "2025-01-01T00:00:00 01:00",
+            "2025-01-01T00:00:0é+01:00",
             "+025-01-01T00:00:00Z",
             "2025-01-01T00:00:00.0000000000Z",
         ] {
             let error = Timestamp::parse_rfc3339(bad).unwrap_err().to_string();
-            assert!(error.contains("expected a UTC time"), "{bad}");
+            assert!(error.contains("expected a time"), "{bad}");
         }
         let half = Timestamp::parse_rfc3339("2025-01-15T10:30:00.5Z").unwrap();
         assert_eq!(half.ms(), 1_736_937_000_500);
+    }
+
+    #[test]
+    fn an_offset_names_the_same_moment() {
+        for same in [
+            "2025-01-15T12:30:00+02:00",
+            "2025-01-15T05:00:00.000-05:30",
+            "2025-01-15T10:30:00-00:00",
+        ] {
+            assert_eq!(Timestamp::parse_rfc3339(same).unwrap().ms(), 1_736_937_000_000, "{same}");
+        }
+        let first = Timestamp::parse_rfc3339("0001-01-01T00:00:00+01:00").unwrap();
+        assert_eq!(first.to_string(), "0001-01-01T00:00:00.000Z");
     }
 
     #[test]

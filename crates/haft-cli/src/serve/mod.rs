@@ -171,7 +171,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
             _ = terminated.recv() => {}
             _ = interrupted.recv() => {}
         }
-        eprintln!("stopping: what runs may end within {} s", PATIENCE.as_secs());
+        let said = format!("stopping: what runs may end within {} s\n", PATIENCE.as_secs());
+        // The terminal may be gone, which is no reason to go on.
+        drop(std::io::stderr().write_all(said.as_bytes()));
     };
     server.run(stop).await?;
     haft.shutdown(PATIENCE).await;
@@ -195,16 +197,15 @@ fn not_listening(address: SocketAddr, error: &std::io::Error) -> Trouble {
 
 /// Says five lines on a fresh directory, which are all that a person needs.
 fn announce(args: &Args, server: &Server) {
-    let address = server.address();
-    let data = match &args.place.database_url {
-        Some(_) => "the PostgreSQL database of --database-url".to_owned(),
-        None => args.place.data.display().to_string(),
-    };
+    let (address, data) = (server.address(), args.place.data.display());
     let console = server.console_address();
     let mut said = format!(
         "console  {console}\napi      http://{address}/v1\nmcp      http://{address}/mcp\n\
          data     {data}  (`haft chat`, `haft pending` and `haft approve` find the server here)\n"
     );
+    if args.place.database_url.is_some() {
+        said.push_str("store    the PostgreSQL database of --database-url\n");
+    }
     if let Some(key) = server.first_key() {
         said.push_str(&format!("key      {}  (shown this once)\n", key.reveal()));
     }

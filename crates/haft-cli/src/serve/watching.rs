@@ -51,7 +51,8 @@ impl WatchArgs {
             }
             None => (None, None),
         };
-        let log = fmt::layer().with_writer(io::stderr).with_ansi(false);
+        // A line that nobody can read any more is lost, and nothing else with it.
+        let log = fmt::layer().with_writer(io::stderr).with_ansi(false).log_internal_errors(false);
         let log = match self.log_format {
             LogFormat::Text => log.boxed(),
             LogFormat::Json => log.json().flatten_event(true).boxed(),

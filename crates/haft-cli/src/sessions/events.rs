@@ -5,11 +5,14 @@ use serde_json::{Value, json};
 use crate::Verdict;
 use crate::api::{Api, Heard, Reach, StoreUse, rows};
 use crate::command::over_api;
-use crate::terminal::{Paint, Tone, say, shortened, width};
+use crate::terminal::{Paint, Tone, clipped, columns, say, shortened, width};
 use haft_core::Timestamp;
 
 /// How many are read at once.
 const PAGE: usize = 1000;
+
+/// How much of an event is worth its place on a line.
+const REST_MIN: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -81,7 +84,39 @@ fn print(args: &Args, entry: &Value) {
         at.unwrap_or_default(),
         kind.as_str().unwrap_or_default()
     );
-    let room = width().map_or(usize::MAX, |width| width.saturating_sub(head.len() + 2).max(20));
-    let rest = shortened(&event.to_string(), room);
-    say(&format!("{}  {}", paint.paint(Tone::Accent, &head), paint.paint(Tone::Dim, &rest)));
+    say(&shown(&head, &event.to_string(), width(), paint));
+}
+
+/// In a narrow terminal, what an event says goes below its head.
+fn shown(head: &str, event: &str, width: Option<usize>, paint: Paint) -> String {
+    const GAP: &str = "  ";
+    const BELOW: &str = "\n       ";
+    let beside = width.map(|width| width.saturating_sub(columns(head) + GAP.len()));
+    let (head, gap, room) = match (width, beside) {
+        (Some(width), Some(beside)) if beside < REST_MIN => {
+            (clipped(head.trim_end(), width), BELOW, width.saturating_sub(BELOW.len() - 1))
+        }
+        (_, beside) => (head.to_owned(), GAP, beside.unwrap_or(usize::MAX)),
+    };
+    let rest = shortened(event, room);
+    format!("{}{gap}{}", paint.paint(Tone::Accent, &head), paint.paint(Tone::Dim, &rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_never_wider_than_the_terminal() {
+        let head = "    3  2026-11-16T17:07:59.472Z  call.proposed       ";
+        let event = r#"{"call":"call_01m7jn8wven45jm7rq78tadhtg","arguments":{"a":1}}"#;
+        let wide = shown(head, event, Some(90), Paint::Plain);
+        assert_eq!((wide.lines().count(), columns(&wide)), (1, 90), "{wide}");
+        for width in [20, 40, 60, 74] {
+            let narrow = shown(head, event, Some(width), Paint::Plain);
+            assert_eq!(narrow.lines().count(), 2, "{narrow}");
+            assert!(narrow.lines().all(|line| columns(line) <= width), "{narrow}");
+        }
+        assert!(shown(head, event, None, Paint::Plain).ends_with(event));
+    }
 }

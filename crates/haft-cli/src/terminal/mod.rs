@@ -19,19 +19,33 @@ pub(crate) use table::Table;
 pub(crate) use times::{ago, left, now, took};
 pub(crate) use wrap::{Wrapping, clipped, columns, wrapped};
 
-use std::io::{IsTerminal, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
-/// Prints to stdout. A reader that has gone away, as in `haft pending | head -1`, has had enough.
+/// Why something was not printed.
+static UNSAID: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints a line to stdout.
 pub(crate) fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    drop(
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush()),
-    );
+    print(format!("{text}\n").as_bytes());
+}
+
+/// Prints to stdout. A reader that has gone away, as in `haft pending | head -1`, has had enough;
+/// whatever else keeps it from being printed is told when the command is done.
+pub(crate) fn print(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => drop(UNSAID.set(error)),
+        Ok(()) | Err(_) => {}
+    }
+}
+
+/// Returns why something was not printed, if all should have been.
+pub(crate) fn unsaid() -> Option<&'static io::Error> {
+    UNSAID.get()
 }
 
 /// Prints sentences to stdout, with lines that fit where they are seen; what goes on is indented by
@@ -50,7 +64,7 @@ pub(crate) fn say_json(value: &Value) -> anyhow::Result<()> {
 
 /// How wide lines on stdout may be; `None` where nobody looks.
 pub(crate) fn width() -> Option<usize> {
-    width_of(&std::io::stdout())
+    width_of(&io::stdout())
 }
 
 /// How wide lines of a stream may be; `None` where nobody looks.
@@ -64,7 +78,7 @@ fn width_of(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
 
 /// A text for stderr, with lines that fit where it is seen; what goes on is indented by `hang`.
 pub(crate) fn fitted(text: &str, hang: usize) -> String {
-    match width_of(&std::io::stderr()) {
+    match width_of(&io::stderr()) {
         Some(width) => wrapped(text, width, hang),
         None => text.to_owned(),
     }

@@ -13,7 +13,7 @@ use crate::command::over_api;
 use crate::decide::decide;
 use crate::prompt::Lines;
 use crate::resolving::{Became, json_argument, outcome, outcome_line};
-use crate::terminal::{Paint, say, say_json};
+use crate::terminal::{Paint, printable, say, say_json};
 use crate::tools::show::no_tool;
 
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,10 @@ pub(crate) struct Args {
     /// Its arguments, as a JSON object.
     #[arg(long, value_name = "JSON", value_parser = json_argument, default_value = "{}")]
     args: Value,
+    /// The session of an earlier call of this tool, or the beginning of its id: what was granted
+    /// and written there is there.
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -41,7 +45,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 async fn called(api: &Api, args: &Args, arguments: &Map<String, Value>) -> anyhow::Result<Verdict> {
     let path = format!("/haft/v1/tools/{}/call", args.name);
-    let answer = api.post(&path, &json!({ "arguments": arguments })).await?;
+    let session = match &args.session {
+        Some(session) => Some(api.session(session).await?),
+        None => None,
+    };
+    let answer = api.post(&path, &json!({ "arguments": arguments, "session": session })).await?;
     let (session, call) = (text(&answer, "session"), text(&answer, "call"));
     let is_asked = !args.reach.wants_json() && std::io::stdin().is_terminal();
     let mut became = match text(&answer, "state") {
@@ -89,13 +97,16 @@ fn verdict(outcome: &Outcome) -> Verdict {
     }
 }
 
-/// What it gave goes to stdout, whole; how it went to stderr.
+/// What it gave goes to stdout, whole, but in words to people; how it went to stderr.
 fn result(outcome: &Outcome) -> anyhow::Result<()> {
     let CallResult::Ok(output) = &outcome.result else {
         eprintln!("{}", outcome_line(outcome, Paint::stderr()).trim_start());
         return Ok(());
     };
-    match (output.first_text(), &output.value) {
+    let is_read = std::io::stdout().is_terminal();
+    let words = output.value.as_ref().filter(|_| is_read).and_then(|value| value["text"].as_str());
+    match (words.or_else(|| output.first_text()), &output.value) {
+        (Some(text), _) if is_read => say(&printable(text)),
         (Some(text), _) => say(text),
         (None, Some(value)) => say_json(value)?,
         (None, None) => {}

@@ -41,6 +41,18 @@ pub(crate) fn haft(data: &Path, args: &[&str]) -> Ended {
     Ended { stdout: text(output.stdout), stderr: text(output.stderr), code }
 }
 
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    for args in [&["completions", "bash"][..], &["explain", "stale"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let output = command.args(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("error[failed]: what was printed is not whole\n"), "{said}");
+    }
+}
+
 // The same commands give the same answers with and without a server.
 #[test]
 fn a_call_waits_is_found_and_decided_with_and_without_a_server() {

@@ -25,12 +25,18 @@ impl Serving {
 
     /// The same with further arguments.
     pub(crate) fn start_with(data: &Path, key: Option<&str>, more: &[&str]) -> Self {
+        Self::start_saying(data, key, more, Stdio::inherit())
+    }
+
+    /// The same with a log that goes elsewhere.
+    pub(crate) fn start_saying(data: &Path, key: Option<&str>, more: &[&str], log: Stdio) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_haft"))
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(more)
             .env_remove("HAFT_API_KEY")
             .stdout(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();

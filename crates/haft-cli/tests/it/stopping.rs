@@ -4,7 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ fn until_closed(mut connection: TcpStream) -> String {
 }
 
 /// The kinds of a session's events.
-fn log(server: &Serving, session: &str) -> Vec<String> {
+fn log_of(server: &Serving, session: &str) -> Vec<String> {
     let log = server.get(&format!("/haft/v1/sessions/{session}/events"));
     let events = log["data"].as_array().unwrap().iter();
     events.map(|it| it["event"]["type"].as_str().unwrap().to_owned()).collect()
@@ -52,8 +52,8 @@ fn a_call_that_runs_when_the_server_is_asked_to_stop_ends_and_is_recorded() {
     let resolve = format!("/haft/v1/sessions/{session}/calls/{call}/resolve");
     server.post(&resolve, &json!({ "type": "approve" }));
     let started = Instant::now();
-    while !log(&server, session).contains(&"call.started".to_owned()) {
-        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", log(&server, session));
+    while !log_of(&server, session).contains(&"call.started".to_owned()) {
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", log_of(&server, session));
         thread::sleep(Duration::from_millis(20));
     }
     // A stream that is followed and half a request are no reason to wait.
@@ -66,11 +66,25 @@ fn a_call_that_runs_when_the_server_is_asked_to_stop_ends_and_is_recorded() {
     assert!(server.process.wait().unwrap().success());
     drop(server);
     let server = Serving::start(data.path(), Some(&key));
-    let told = log(&server, session);
+    let told = log_of(&server, session);
     assert!(told.contains(&"call.finished".to_owned()), "{told:?}");
     assert!(!told.contains(&"call.interrupted".to_owned()), "nothing is in doubt: {told:?}");
     let whole = server.get(&format!("/haft/v1/sessions/{session}/events")).to_string();
     assert!(whole.matches("it ended").count() > 1, "its output is kept too: {whole}");
+}
+
+#[test]
+fn a_server_whose_terminal_is_gone_serves_and_stops_when_it_is_asked_to() {
+    let data = tempfile::tempdir().unwrap();
+    let (gone, log) = std::io::pipe().unwrap();
+    drop(gone);
+    let more = ["--log-level", "debug"];
+    let mut server = Serving::start_saying(data.path(), None, &more, Stdio::from(log));
+    assert_eq!(server.raw("GET", "/readyz", "", "").0, 200);
+    let session = server.session();
+    assert!(!log_of(&server, &session).is_empty());
+    terminate(&server);
+    assert!(server.process.wait().unwrap().success());
 }
 
 #[test]

@@ -83,6 +83,11 @@ fn a_narrow_terminal_is_written_to_as_it_is() {
     let mut sessions = narrow(&["sessions", "list"]);
     let listed = sessions.until("Show me");
     assert!(fits(&listed) && listed.contains("agent_demo"), "{listed}");
+    let rows = crate::commands::haft(data.path(), &["sessions", "list", "--json"]).json();
+    let mut events = narrow(&["sessions", "events", rows["data"][0]["id"].as_str().unwrap()]);
+    assert!(events.ends().success());
+    let listed = events.until("call.suspended");
+    assert!(fits(&listed) && listed.contains("session.opened"), "{listed}");
     let mut lost = narrow(&["approve", "call_0000"]);
     let said = lost.until("haft explain no_call");
     assert!(fits(&said) && said.contains("no call begins with `call_0000`"), "{said}");
@@ -127,6 +132,39 @@ fn of_a_form_that_misfits_only_that_is_asked_again() {
     chat.types("everyone\r");
     let after = chat.until("◆ Approval edit");
     assert!(!after.contains("formal"), "{after}");
+}
+
+#[test]
+fn an_answer_that_misfits_is_asked_for_again_and_a_question_can_be_declined() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Serving::start(data.path(), None);
+    let question = || {
+        let session = server.session();
+        server.say(&session);
+        server.until_idle(&session, "requires_action");
+        let pending = crate::commands::haft(data.path(), &["pending", "--json"]).json();
+        let mut waits = pending["data"].as_array().unwrap().iter();
+        let asks = |wait: &&serde_json::Value| {
+            wait["kind"] == "elicitation" && wait["session"] == session.as_str()
+        };
+        waits.find(asks).unwrap()["call"].as_str().unwrap().to_owned()
+    };
+    let mut answer = Terminal::start(data.path(), &["answer", &question()]);
+    for (asks, typed) in [("for?", "x\r"), ("formal", "2\r"), ("1 to 40", "\r"), ("y/n", "y\r")] {
+        answer.until(asks);
+        answer.types(typed);
+    }
+    answer.until("`/reader`: expected");
+    answer.until("Who is it for?");
+    answer.types("everyone\r");
+    let after = answer.until("ask_user answered by admin");
+    assert!(!after.contains("formal"), "{after}");
+    assert!(answer.ends().success());
+    let mut declined = Terminal::start(data.path(), &["answer", &question()]);
+    declined.until("Who is it for?");
+    declined.types("/decline\r");
+    declined.until("ask_user denied by admin");
+    assert!(declined.ends().success());
 }
 
 #[test]
@@ -211,6 +249,27 @@ fn a_rule_is_given_with_an_approval() {
     let given = given.to_string();
     let when = r#""when":[{"field":"/file_path","test":{"equals":"/workspace/note.md"}}]"#;
     assert!(given.contains(when), "{given}");
+}
+
+// What a person reads is words, what a program reads is whole; a yes for the session holds there.
+#[test]
+fn a_tool_is_called_again_in_the_session_in_which_that_was_granted() {
+    let data = tempfile::tempdir().unwrap();
+    let call =
+        ["tools", "call", "shell_run", "--args", r#"{"command": "echo it >> log; cat log"}"#];
+    let mut first = Terminal::start(data.path(), &call);
+    first.until("[l]ater > ");
+    first.types("s\r");
+    let said = first.until("[exited with 0]");
+    assert!(!said.contains("run_shell"), "{said}");
+    assert!(first.ends().success());
+    let sessions = crate::commands::haft(data.path(), &["sessions", "list", "--json"]).json();
+    let session = sessions["data"][0]["id"].as_str().unwrap();
+    let again = [&call[..], &["--session", &session[..session.len() - 1]]].concat();
+    let again = crate::commands::haft(data.path(), &again);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(again.json()["output"]["stdout"], "it\nit\n");
+    assert_eq!(crate::commands::haft(data.path(), &call).code, 3, "another session asks");
 }
 
 #[test]

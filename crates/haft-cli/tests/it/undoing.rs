@@ -54,11 +54,14 @@ fn what_cannot_be_taken_back_says_why_and_what_to_do() {
     let waits = haft(data, &shell).json();
     assert_refused(&haft(data, &["undo", waits["call"].as_str().unwrap()]), "nothing_done");
     assert_refused(&haft(data, &["undo", "call_0000"]), "no_call");
-    // A change of a file can be taken back for a day.
-    let (session, call) = write(data);
+    // A change of a file can be taken back for a day; what was, is so after that day too.
+    let ((session, call), (_, earlier)) = (write(data), write(data));
+    assert_eq!(haft(data, &["undo", &earlier]).code, 0);
     let _later = Serving::start_with(data, Some("unknown"), &["--clock-ahead", "2d"]);
     assert_refused(&haft(data, &["undo", &call]), "undo_over");
     assert!(is_there(data, &session));
+    let again = haft(data, &["undo", &earlier]);
+    assert_eq!(again.stdout, format!("✓ {earlier} is taken back\n"), "{}", again.stderr);
 }
 
 #[test]

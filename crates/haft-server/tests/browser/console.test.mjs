@@ -184,12 +184,13 @@ test("an interrupt ends what waits", async () => {
 test("a standing permission is tried on what happened, given, used and taken back", async () => {
   const session = await server.tourAtApproval();
   const page = await at(`/permissions/${session}`);
-  await page.getByText("Decisions").waitFor();
+  await page.getByRole("heading", { name: "Decisions" }).waitFor();
   await page.locator("summary", { hasText: "edit" }).click();
   await page.getByText("the agent's permission policy for this tool").first().waitFor();
   await button(page, "Propose a standing permission").click();
   await page.getByText("1 of 1").waitFor();
   await page.getByText("1 of them waits now and would go on at once").waitFor();
+  await button(page, "Save").scrollIntoViewIfNeeded();
   await shot(page, "permissions");
   assert.deepEqual(await axeFindings(page), []);
   await button(page, "Save").click();

@@ -175,7 +175,6 @@ test("a permission for everyone is tried on what happened, settles what waits, a
   await button(page, "Propose a standing permission").click();
   await page.getByLabel("For whom").selectOption("tenant");
   await page.getByText("2 of them wait now and would go on at once").waitFor();
-  await shot(page, "grant-proposed");
   await button(page, "Save").click();
   await page.getByText("Given; 2 waiting calls go on because of it.").waitFor();
   for (const session of sessions) await server.until(async () => (await decisions(session)).includes("granted"), "the grant to settle it");

@@ -263,11 +263,19 @@ async fn a_credential_that_is_gone_has_nothing_in_its_place() {
     let late = empty_vault(&ground.ann).await;
     let expired = json!({
         "type": "mcp_oauth", "mcp_server_url": ground.named.url, "access_token": "CANARY-dan-1",
-        "expires_at": "2020-01-01T00:00:00+00:00",
+        "expires_at": "2020-01-01T01:00:00+02:00",
     });
     ground.put_as(&late, &expired).await;
     let session = ground.session(&[&late]).await;
-    assert!(ground.refused(&session).await.contains("expired at 2020-01-01"));
+    assert!(ground.refused(&session).await.contains("expired at 2019-12-31T23:00:00.000Z"));
+    let path = format!("/v1/vaults/{late}/credentials");
+    let never = json!({
+        "type": "mcp_oauth", "mcp_server_url": "https://x.example", "access_token": "CANARY-dan-2",
+        "expires_at": "tomorrow",
+    });
+    let (status, told) = ground.ann.ask("POST", &path, &json!({"auth": never})).await;
+    assert_eq!(status, 400);
+    assert!(told.to_string().contains("auth.expires_at: expected a time like"), "{told}");
 }
 
 // S2-41: a sub-agent works for the same people.

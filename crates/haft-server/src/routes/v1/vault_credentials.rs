@@ -85,6 +85,10 @@ impl Auth {
             }
             Self::McpOauth { mcp_server_url, access_token, expires_at, .. } => {
                 require_address(&mcp_server_url)?;
+                // What is no time would never come.
+                if let Some(Err(error)) = expires_at.as_deref().map(Timestamp::parse_rfc3339) {
+                    return Err(Error::invalid(format!("auth.expires_at: {error}")));
+                }
                 let shown = json!({
                     "type": "mcp_oauth", "mcp_server_url": mcp_server_url,
                     "expires_at": expires_at, "refresh": null,
@@ -134,8 +138,7 @@ impl Credential {
 
     /// When its secret is over, as whoever put it there said.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
-        let utc = self.auth("expires_at")?.replace("+00:00", "Z");
-        Timestamp::parse_rfc3339(&utc).ok()
+        Timestamp::parse_rfc3339(self.auth("expires_at")?).ok()
     }
 
     fn auth(&self, member: &str) -> Option<&str> {
