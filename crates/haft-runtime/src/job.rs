@@ -8,9 +8,10 @@ use haft_core::session::{
     Verified,
 };
 use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure, SessionId};
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::performer::{Job, Performer, Task};
 
@@ -99,34 +100,62 @@ impl Task {
     }
 }
 
-/// Performs a job and returns the input that its session waits for, whatever happens.
-///
-/// Panics end here, in the task that tokio keeps apart; nothing else catches any.
-pub(crate) async fn run<P: Performer>(performer: Arc<P>, job: Job, grace: Duration) -> Input {
-    let (key, limit, stop) = (job.task.key(), job.task.time_limit(), job.stop.clone());
-    let mut work = tokio::spawn(async move { performer.perform(job).await }.in_current_span());
-    let overrun = tokio::select! {
-        joined = &mut work => return reported(joined, key),
-        () = elapsed(limit) => Overrun::OutOfTime,
-        () = stopped_for(&stop, grace) => Overrun::WouldNotStop,
-    };
-    match overrun {
-        Overrun::OutOfTime => {
-            stop.cancel();
-            match tokio::time::timeout(grace, &mut work).await {
-                // It was done after all: what a tool did is told as it was.
-                Ok(Ok(input)) if answers(&input, key) && is_success(&input) => input,
-                Ok(_) => failed(key, ErrorClass::Timeout, "it ran out of time and was stopped"),
-                Err(_) => {
-                    let message =
-                        "it ran out of time and could not be stopped; it may still be running";
-                    failed(key, ErrorClass::Timeout, message)
+/// A job under way, in a task of its own: panics end there, and nothing else catches any.
+pub(crate) struct Work {
+    key: JobKey,
+    limit: Option<Duration>,
+    stop: CancellationToken,
+    task: JoinHandle<Input>,
+}
+
+impl Work {
+    /// Begins a job; what it does is told within the span.
+    pub(crate) fn begin<P: Performer>(performer: Arc<P>, job: Job, within: Span) -> Self {
+        let (key, limit, stop) = (job.task.key(), job.task.time_limit(), job.stop.clone());
+        let task = async move { performer.perform(job).await }.instrument(within);
+        Self { key, limit, stop, task: tokio::spawn(task) }
+    }
+
+    pub(crate) fn key(&self) -> JobKey {
+        self.key
+    }
+
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Returns the input that its session waits for, if there is one by then.
+    pub(crate) async fn ended_by(&mut self, until: Instant) -> Option<Input> {
+        let joined = tokio::time::timeout_at(until, &mut self.task).await.ok()?;
+        Some(reported(joined, self.key))
+    }
+
+    /// Returns the input that its session waits for, whatever happens.
+    pub(crate) async fn ended(mut self, grace: Duration) -> Input {
+        let (key, task) = (self.key, &mut self.task);
+        let overrun = tokio::select! {
+            joined = &mut *task => return reported(joined, key),
+            () = elapsed(self.limit) => Overrun::OutOfTime,
+            () = stopped_for(&self.stop, grace) => Overrun::WouldNotStop,
+        };
+        match overrun {
+            Overrun::OutOfTime => {
+                self.stop.cancel();
+                match tokio::time::timeout(grace, task).await {
+                    // It was done after all: what a tool did is told as it was.
+                    Ok(Ok(input)) if answers(&input, key) && is_success(&input) => input,
+                    Ok(_) => failed(key, ErrorClass::Timeout, "it ran out of time and was stopped"),
+                    Err(_) => {
+                        let message =
+                            "it ran out of time and could not be stopped; it may still be running";
+                        failed(key, ErrorClass::Timeout, message)
+                    }
                 }
             }
-        }
-        Overrun::WouldNotStop => {
-            let message = "[cancelled] it could not be stopped; it may still be running";
-            failed(key, ErrorClass::Cancelled, message)
+            Overrun::WouldNotStop => {
+                let message = "[cancelled] it could not be stopped; it may still be running";
+                failed(key, ErrorClass::Cancelled, message)
+            }
         }
     }
 }

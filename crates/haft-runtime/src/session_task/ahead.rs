@@ -1,13 +1,15 @@
-//! Calls that leave no trace, run before they are recorded: begin and end are then one write. A crash in between leaves no trace in the log, as it leaves none in the world.
+//! Calls that leave no trace, run before they are recorded: begin and end are then one write. A
+//! crash in between leaves no trace in the log, as it leaves none in the world.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::session::{Decision, Effect, Open, decide};
+use haft_core::session::{Decision, Effect, Input, Open, decide};
 use tokio::time::Instant;
 
-use super::{Letter, SessionTask};
-use crate::job::{Done, JobKey};
+use super::SessionTask;
+use crate::boundary::Boundary;
+use crate::job::Work;
 use crate::performer::{Performer, Task};
 
 /// How long a write waits for them; whatever takes longer is recorded as begun.
@@ -25,30 +27,32 @@ impl<P: Performer> SessionTask<P> {
         {
             return;
         }
-        let effects = std::mem::take(&mut decision.effects);
-        let mut awaited: HashMap<JobKey, u64> = HashMap::new();
-        for effect in effects {
-            if let Effect::Execute { call, attempt, fingerprint, .. } = effect
-                && let Some(call) = open.call(call).cloned()
-            {
-                let task = Task::Execute { call: Box::new(call), attempt, fingerprint };
-                awaited.insert(task.key(), self.start(open, task));
-            }
+        // What is begun after the last look at the lease must be begun by its owner.
+        if self.sure_term().is_none() {
+            return;
         }
+        let works: Vec<Work> = std::mem::take(&mut decision.effects)
+            .into_iter()
+            .filter_map(|effect| self.begin_ahead(open, effect))
+            .collect();
         let until = Instant::now() + AHEAD_MAX;
-        while !awaited.is_empty() {
-            let Ok(Some(letter)) = tokio::time::timeout_at(until, self.letters.recv()).await else {
-                return;
-            };
-            match letter {
-                Letter::Done(done) if awaited.get(&done.key) == Some(&done.number) => {
-                    awaited.remove(&done.key);
-                    self.end_running(done.key, done.number);
-                    self.add(decision, done);
+        for mut work in works {
+            match work.ended_by(until).await {
+                Some(input) => {
+                    self.shared.observer.pass(Boundary::JobEnded);
+                    self.add(decision, input);
                 }
-                other => self.backlog.push_back(other),
+                None => self.leave_running(work),
             }
         }
+    }
+
+    fn begin_ahead(&self, open: &Open, effect: Effect) -> Option<Work> {
+        let Effect::Execute { call, attempt, fingerprint, .. } = effect else { return None };
+        let call = Box::new(open.call(call)?.clone());
+        self.shared.observer.pass(Boundary::JobStarting);
+        let job = self.job(open, Task::Execute { call, attempt, fingerprint });
+        Some(Work::begin(Arc::clone(&self.shared.performer), job, self.span()))
     }
 
     fn leaves_no_trace(&self, open: &Open, effect: &Effect) -> bool {
@@ -56,9 +60,9 @@ impl<P: Performer> SessionTask<P> {
         open.call(*call).is_some_and(|call| self.shared.performer.leaves_no_trace(open, call))
     }
 
-    fn add(&self, decision: &mut Decision, done: Done) {
+    fn add(&self, decision: &mut Decision, input: Input) {
         let now = self.shared.clock.now();
-        match decide(&decision.state, now, *done.input) {
+        match decide(&decision.state, now, input) {
             Ok(next) => {
                 decision.events.extend(next.events);
                 decision.effects.extend(next.effects);

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use haft_core::session::{Activity, Call, Decision, Driver, Effect, Open, Reply};
-use haft_core::{CallId, Millis, Timestamp};
+use haft_core::{CallId, Millis, SessionId, Timestamp};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, Span};
+use tracing::Span;
 
 use super::{Follow, Letter, SessionTask};
 use crate::boundary::Boundary;
 use crate::driver::Shared;
 use crate::error::InputError;
-use crate::job::{self, Done, JobKey};
+use crate::job::{Done, JobKey, Work};
 use crate::performer::{Job, Performer, Task};
 
 /// A retry that is due sooner is not left to the sweeps.
@@ -77,40 +78,56 @@ impl<P: Performer> SessionTask<P> {
         }
     }
 
-    /// Starts a job for a session that stands so, and returns its number.
-    pub(super) fn start(&mut self, open: &Open, task: Task) -> u64 {
-        let (opened_by, turn) = (open.opened_by.clone(), open.turn);
-        let config = Arc::clone(&open.config);
-        let key = task.key();
-        let stop = CancellationToken::new();
-        self.n_jobs += 1;
-        let number = self.n_jobs;
-        if let Some(earlier) = self.running.insert(key, Running { number, stop: stop.clone() }) {
-            earlier.stop.cancel();
-        }
-        let (shared, session) = (Arc::clone(&self.shared), self.session);
-        let (mailbox, term) = (self.mailbox.clone(), self.sure_term());
-        let run = self.run.clone().unwrap_or_else(Span::none);
-        let work = async move {
+    /// Starts a job for a session that stands so.
+    fn start(&mut self, open: &Open, task: Task) {
+        let job = self.job(open, task);
+        let (key, stop) = (job.task.key(), job.stop.clone());
+        let number = self.note_running(key, stop);
+        let (shared, mailbox) = (Arc::clone(&self.shared), self.mailbox.clone());
+        let (term, within) = (self.sure_term(), self.span());
+        tokio::spawn(async move {
             shared.observer.pass(Boundary::JobStarting);
             // The last look before the deed: the process may have been frozen until here.
             if term.is_none() || shared.lease.term() != term {
-                let letter = Letter::NotBegun(Box::new(task), number);
+                let letter = Letter::NotBegun(Box::new(job.task), number);
                 // The task may be gone: then the next owner recovers the call.
                 return mailbox.send(letter).await.unwrap_or_default();
             }
-            let job = Job { session, opened_by, config, turn, task, stop: stop.clone() };
-            let input = job::run(Arc::clone(&shared.performer), job, shared.stop_grace).await;
-            shared.observer.pass(Boundary::JobEnded);
-            let stopped = stop.is_cancelled();
-            let done = Done { key, number, input: Box::new(input), stopped };
-            if let Err(unread) = mailbox.send(Letter::Done(done)).await
-                && let Letter::Done(done) = unread.0
-            {
-                Shared::report_late(&shared, session, done);
-            }
-        };
-        tokio::spawn(work.instrument(run));
+            let session = job.session;
+            let work = Work::begin(Arc::clone(&shared.performer), job, within);
+            report(shared, session, mailbox, work, number).await;
+        });
+    }
+
+    pub(super) fn job(&self, open: &Open, task: Task) -> Job {
+        Job {
+            session: self.session,
+            opened_by: open.opened_by.clone(),
+            config: Arc::clone(&open.config),
+            turn: open.turn,
+            task,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Returns the span that what is done for the session belongs to.
+    pub(super) fn span(&self) -> Span {
+        self.run.clone().unwrap_or_else(Span::none)
+    }
+
+    /// Goes on without waiting for a job that was begun; its end is a letter.
+    pub(super) fn leave_running(&mut self, work: Work) {
+        let number = self.note_running(work.key(), work.stop().clone());
+        let (shared, mailbox) = (Arc::clone(&self.shared), self.mailbox.clone());
+        tokio::spawn(report(shared, self.session, mailbox, work, number));
+    }
+
+    fn note_running(&mut self, key: JobKey, stop: CancellationToken) -> u64 {
+        self.n_jobs += 1;
+        let number = self.n_jobs;
+        if let Some(earlier) = self.running.insert(key, Running { number, stop }) {
+            earlier.stop.cancel();
+        }
         number
     }
 
@@ -176,5 +193,24 @@ impl<P: Performer> SessionTask<P> {
             tokio::time::sleep(wait.into()).await;
             Shared::wake(&shared, session, None);
         });
+    }
+}
+
+/// Waits for a job's end and tells its session.
+async fn report<P: Performer>(
+    shared: Arc<Shared<P>>,
+    session: SessionId,
+    mailbox: mpsc::Sender<Letter>,
+    work: Work,
+    number: u64,
+) {
+    let (key, stop) = (work.key(), work.stop().clone());
+    let input = work.ended(shared.stop_grace).await;
+    shared.observer.pass(Boundary::JobEnded);
+    let done = Done { key, number, input: Box::new(input), stopped: stop.is_cancelled() };
+    if let Err(unread) = mailbox.send(Letter::Done(done)).await
+        && let Letter::Done(done) = unread.0
+    {
+        Shared::report_late(&shared, session, done);
     }
 }

@@ -186,12 +186,13 @@ impl Performer for Toolbox {
             let scope = Scope { session, turn, call: call.id, attempt, actor };
             Run { scope, stop: stop.clone() }
         };
+        // Running a call is what happens most; what the others need is not carried along.
         match task {
             Task::AskModel { turn, attempt, open } => {
-                self.ask_model(session, turn, attempt, open.into(), stop).await
+                Box::pin(self.ask_model(session, turn, attempt, open.into(), stop)).await
             }
             Task::Preview { call } => {
-                let preview = self.preview(&run(&call, 0), &call).await;
+                let preview = Box::pin(self.preview(&run(&call, 0), &call)).await;
                 Input::Previewed(Previewed { call: call.id, preview })
             }
             Task::Execute { call, attempt, fingerprint } => {
@@ -201,7 +202,7 @@ impl Performer for Toolbox {
                 Input::AttemptEnded(AttemptEnded { call: call.id, attempt, report })
             }
             Task::Verify { call, attempt } => {
-                let verdict = self.verify(&run(&call, attempt), &call).await;
+                let verdict = Box::pin(self.verify(&run(&call, attempt), &call)).await;
                 Input::Verified(Verified { call: call.id, attempt, verdict })
             }
         }
