@@ -13,7 +13,7 @@ use crate::rows::{CallStage, SessionStatus};
 ///
 /// Loading reads at most about this many entries, whatever the length of the log; a snapshot is
 /// about as large as five to ten entries and takes the place of the one before.
-pub const SNAPSHOT_EVERY: u64 = 16;
+pub const SNAPSHOT_EVERY: u64 = 32;
 
 /// A session as loaded.
 #[derive(Debug, Clone, PartialEq)]
