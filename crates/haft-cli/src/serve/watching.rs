@@ -51,8 +51,7 @@ impl WatchArgs {
             }
             None => (None, None),
         };
-        // A line that nobody can read any more is lost, and nothing else with it.
-        let log = fmt::layer().with_writer(io::stderr).with_ansi(false).log_internal_errors(false);
+        let log = fmt::layer().with_writer(io::stderr).with_ansi(false);
         let log = match self.log_format {
             LogFormat::Text => log.boxed(),
             LogFormat::Json => log.json().flatten_event(true).boxed(),
