@@ -16,7 +16,7 @@ haft mcp add units -- python3 "$here/units.py" 2>/dev/null
 haft mcp add notes -- python3 "$here/notes.py" 2>/dev/null
 
 haft serve --listen 127.0.0.1:0 >said 2>log &
-until grep -q '^data' said; do sleep 0.1; done
+until grep -qs '^data' said; do sleep 0.1; done
 until haft tools show units_miles >/dev/null 2>&1 && haft tools show notes_add >/dev/null 2>&1; do sleep 0.2; done
 haft tools list --json | jq -r '.data[] | select(.ownership == "mcp") | "\(.name): \(.description)"' | sort
 

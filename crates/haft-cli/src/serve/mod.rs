@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use haft_agent::http::Reach;
@@ -30,12 +30,15 @@ use crate::Verdict;
 use crate::api::ServerNote;
 use crate::config::ConfigFile;
 use crate::mounts;
-use crate::place::Place;
+use crate::place::{Place, is_in_use};
 use crate::rules;
 use crate::trouble::{Code, Trouble};
 
 /// How long what runs may go on after the server was asked to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a command that has the store may take to end.
+const STORE_WAIT: Duration = Duration::from_secs(3);
 
 /// How long a call for a browser waits for one to be there.
 const CLIENT_GRACE: Millis = Millis::from_secs(5);
@@ -232,8 +235,7 @@ fn added_commands(args: &Args) -> AddedCommands {
 }
 
 async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Mounts)> {
-    let Prepared { builder, store, key } =
-        Prepared::over(&args.place, &args.models, questions).await?;
+    let Prepared { builder, store, key } = Prepared::soon(args, questions).await?;
     let mut builder = builder.registered()?;
     if let Some(ahead) = args.clock_ahead {
         builder = builder.clock(Clock::Ahead(ahead));
@@ -252,6 +254,19 @@ struct Prepared {
 }
 
 impl Prepared {
+    /// Waits for a command that has the store, which most have for a moment only.
+    async fn soon(args: &Args, questions: &Questions) -> anyhow::Result<Self> {
+        let deadline = Instant::now() + STORE_WAIT;
+        loop {
+            match Self::over(&args.place, &args.models, questions).await {
+                Err(error) if is_in_use(&error) && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                prepared => return prepared,
+            }
+        }
+    }
+
     async fn over(
         place: &Place,
         models: &ModelArgs,

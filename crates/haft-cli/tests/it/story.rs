@@ -35,7 +35,7 @@ fn the_readme_shows_what_happens() {
     let server = Serving::start(data.path(), None);
     told.typed("haft serve &", "");
     let arguments = r#"{"command": "echo paid 500 >> ledger"}"#;
-    let call = format!("haft tools call shell_run --args '{arguments}'");
+    let call = format!("haft tools call shell_run --args '{arguments}' </dev/null");
     let waits = haft(data.path(), &["tools", "call", "shell_run", "--args", arguments]);
     let id = waits.stderr.split('`').nth(1).unwrap().trim_start_matches("haft pending ").to_owned();
     told.typed(&call, &waits.stderr);

@@ -294,6 +294,20 @@ fn what_waits_is_listed_and_approved_beside_a_running_server() {
 }
 
 #[test]
+fn a_server_waits_for_a_command_that_is_about_to_end() {
+    let data = tempfile::tempdir().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat"]);
+    chat.until("› ");
+    let place = data.path().to_owned();
+    let starting = std::thread::spawn(move || Serving::start(&place, Some("unknown")));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!starting.is_finished());
+    chat.types(CTRL_D);
+    let server = starting.join().unwrap();
+    assert_eq!(server.raw("GET", "/readyz", "", "").0, 200);
+}
+
+#[test]
 fn a_fresh_server_says_five_lines_that_are_all_a_person_needs() {
     let data = tempfile::tempdir().unwrap();
     let mut serve = Terminal::start(data.path(), &["serve", "--listen", "127.0.0.1:0"]);
