@@ -54,6 +54,9 @@ fn tell(session: &Value, waits: &[Value]) {
         say("");
         say(&wait_card(wait, now(), paint));
     }
-    let hint = "`haft sessions trace` tells what happened; `haft chat --session` goes on with it.";
+    let hint = match session["agent"] {
+        Value::Null => "`haft sessions trace` tells what happened.",
+        _ => "`haft sessions trace` tells what happened; `haft chat --session` goes on with it.",
+    };
     eprintln!("\n{}", fitted(hint, 0));
 }

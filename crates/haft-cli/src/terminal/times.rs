@@ -29,12 +29,16 @@ pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// How long something took, such as `340 ms` or `2.1 s`.
+/// How long something took, such as `340 ms`, `2.1 s` or `3 d 4 h`.
 pub(crate) fn took(time: Millis) -> String {
     match time.0 {
         0..1000 => format!("{} ms", time.0),
         1000..60_000 => format!("{}.{} s", time.0 / 1000, time.0 % 1000 / 100),
-        _ => format!("{} min {} s", time.0 / 60_000, time.0 % 60_000 / 1000),
+        60_000..3_600_000 => format!("{} min {} s", time.0 / 60_000, time.0 % 60_000 / 1000),
+        _ => match time.0 / 60_000 {
+            minutes @ 0..2880 => format!("{} h {} min", minutes / 60, minutes % 60),
+            minutes => format!("{} d {} h", minutes / 1440, minutes % 1440 / 60),
+        },
     }
 }
 
@@ -54,5 +58,7 @@ mod tests {
         assert_eq!(ago(at(0), at(7300)), "2 h ago");
         assert_eq!(took(Millis(2150)), "2.1 s");
         assert_eq!(took(Millis(61_000)), "1 min 1 s");
+        assert_eq!(took(Millis(86_400_000)), "24 h 0 min");
+        assert_eq!(took(Millis(3 * 86_400_000 + 4 * 3_600_000)), "3 d 4 h");
     }
 }

@@ -6,7 +6,7 @@ use super::{all, text};
 use crate::Verdict;
 use crate::api::{Reach, StoreUse};
 use crate::command::over_api;
-use crate::terminal::{Paint, Tone, printable, say, say_json, took};
+use crate::terminal::{Paint, Tone, printable, say, say_json, say_prose, took};
 use crate::trouble::{Code, Trouble};
 use haft_core::Millis;
 
@@ -46,15 +46,19 @@ pub(super) fn no_tool(name: &str, tools: &[Value]) -> Trouble {
 fn tell(tool: &Value) -> anyhow::Result<()> {
     let paint = Paint::stdout();
     say(&paint.paint(Tone::Bold, text(tool, "name")));
-    say(&format!("{}\n", printable(text(tool, "description"))));
+    say_prose(&printable(text(tool, "description")), 0);
+    say("");
     let facets = &tool["facets"];
     let undo = tool["undo"]["tool"].as_str().unwrap_or("–").to_owned();
+    let reach: Vec<&str> =
+        facets["reach"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let reach = if reach.is_empty() { "–".to_owned() } else { reach.join(", ") };
     let ms = |member: &str| tool[member].as_u64().map(|ms| took(Millis(ms)));
     let facts = [
         ("effect", text(tool, "mode").to_owned()),
         ("gate", text(tool, "gate").to_owned()),
         ("run by", text(tool, "executor").to_owned()),
-        ("reach", facets["reach"].to_string()),
+        ("reach", reach),
         ("repeatable", facets["idempotency"].to_string().trim_matches('"').to_owned()),
         ("taken back", undo),
         ("may run", ms("exec_timeout_ms").unwrap_or_else(|| "–".to_owned())),
