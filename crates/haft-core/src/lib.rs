@@ -11,6 +11,7 @@ mod outcome;
 pub mod permission;
 mod pointer;
 pub mod session;
+pub mod text_diff;
 mod time;
 pub mod tool;
 

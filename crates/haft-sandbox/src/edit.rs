@@ -2,7 +2,7 @@
 
 use crate::files::{ContentHash, Expected, FileError, Files, Parents, Written};
 use crate::virtual_path::VirtualPath;
-use similar::TextDiff;
+use haft_core::text_diff;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
@@ -181,25 +181,10 @@ impl Edit {
 /// The change from one content to another as a unified diff with three lines around it.
 pub fn unified_diff(name: &str, old: &[u8], new: &[u8]) -> String {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-    // Not by the crate's own lines: for it a lone CR ends one, which no reader of a diff expects.
-    let (old, new): (Vec<&str>, Vec<&str>) =
-        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
-    let mut configured = TextDiff::configure();
-    let diff = configured.timeout(DIFF_TIME).newline_terminated(true).diff_slices(&old, &new);
-    let mut told = String::new();
-    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-        if told.is_empty() {
-            told = format!("--- a{name}\n+++ b{name}\n");
-        }
-        told.push_str(&format!("{}\n", hunk.header()));
-        for change in hunk.iter_changes() {
-            told.push_str(&format!("{}{}", change.tag(), change.value()));
-            if !change.value().ends_with('\n') {
-                told.push_str("\n\\ No newline at end of file\n");
-            }
-        }
-    }
-    told
+    let deadline = Instant::now() + DIFF_TIME;
+    let names = [format!("a{name}"), format!("b{name}")];
+    let names = names.each_ref().map(String::as_str);
+    text_diff::unified(names, &old, &new, &|| Instant::now() > deadline)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -269,18 +254,18 @@ fn squeezed(line: &str) -> String {
 
 fn most_alike(lines: &[String], wanted: &str) -> Option<usize> {
     let deadline = Instant::now() + NEAR_TIME;
+    let is_over = || Instant::now() > deadline;
     let mut best = (0.6, None);
     for (at, line) in lines.iter().enumerate() {
-        if Instant::now() > deadline {
+        if is_over() {
             break;
         }
         if line.len() > 4 * wanted.len() + 40 || wanted.len() > 4 * line.len() + 40 {
             continue;
         }
-        let ratio =
-            TextDiff::configure().timeout(NEAR_TIME).diff_chars(line.as_str(), wanted).ratio();
-        if ratio > best.0 {
-            best = (ratio, Some(at));
+        let likeness = text_diff::likeness(line, wanted, &is_over);
+        if likeness > best.0 {
+            best = (likeness, Some(at));
         }
     }
     best.1

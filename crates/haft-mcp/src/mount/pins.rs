@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use haft_core::{Actor, Digest, Timestamp, ToolName};
+use haft_core::{Actor, Digest, Timestamp, ToolName, text_diff};
 use haft_store::{Error, Expected, Place, Put, PutError, Store, Tenant, Which};
 use serde_json::Value;
-use similar::TextDiff;
 
 /// Where pins are kept.
 const SPACE: &str = "mcp-pins";
@@ -141,5 +140,5 @@ fn name_of(body: &Value) -> String {
 fn diff(pinned: Option<&Value>, offered: &Value) -> String {
     let pretty = |value: &Value| format!("{value:#}\n");
     let (old, new) = (pinned.map(pretty).unwrap_or_default(), pretty(offered));
-    TextDiff::from_lines(&old, &new).unified_diff().header("accepted", "offered").to_string()
+    text_diff::unified(["accepted", "offered"], &old, &new, &|| false)
 }
