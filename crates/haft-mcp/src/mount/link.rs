@@ -20,6 +20,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{ChildStderr, Command};
 use tokio::time::Instant;
 
+use super::carrier::Carrier;
 use super::desk::{Desk, Handler};
 use super::error::why_unconnected;
 use super::oauth::{Authorizer, OAuth, Wanted};
@@ -331,13 +332,13 @@ impl Link {
         let handler = Handler(Arc::clone(&self.desk));
         let lifecycle = opening.lifecycle();
         let mut secrets = Vec::new();
-        let running = match &self.peer {
+        let carrier = match &self.peer {
             Peer::Command { program, args, env } => {
                 let env = self.secrets.resolved(env, &mut secrets).await;
                 let env = env.map_err(Unconnected::Failed)?;
                 self.desk.keep_quiet_about(secrets);
                 let process = self.started(program, args, &env).map_err(Unconnected::Failed)?;
-                handler.serve_with_lifecycle(process, lifecycle).await
+                Carrier::Process(process)
             }
             Peer::Http { url, headers, .. } => {
                 let headers = self.secrets.resolved(headers, &mut secrets).await;
@@ -348,17 +349,14 @@ impl Link {
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 let config = config.custom_headers(headers);
                 match self.client().await? {
-                    Some(client) => {
-                        let transport = StreamableHttpClientTransport::with_client(client, config);
-                        handler.serve_with_lifecycle(transport, lifecycle).await
-                    }
-                    None => {
-                        let transport = StreamableHttpClientTransport::from_config(config);
-                        handler.serve_with_lifecycle(transport, lifecycle).await
-                    }
+                    Some(client) => Carrier::Authorized(
+                        StreamableHttpClientTransport::with_client(client, config),
+                    ),
+                    None => Carrier::Http(StreamableHttpClientTransport::from_config(config)),
                 }
             }
         };
+        let running = handler.serve_with_lifecycle(carrier, lifecycle).await;
         running.map_err(|error| unconnected(&error))
     }
 

@@ -7,6 +7,7 @@
 //! starts, so that a call that waits over a restart finds its tool.
 
 mod authorizing;
+mod carrier;
 mod declared;
 mod desk;
 mod error;

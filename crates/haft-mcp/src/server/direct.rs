@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use haft_core::tool::Executor;
 use haft_runtime::{CallError, Direct};
-use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    Tool,
+    Implementation, ListToolsResult, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 
-use super::handler::TTL_MS;
+use super::handler::Handler;
 use super::http::{HttpDoor, McpService};
 use super::listing::{Listing, Shown};
+use super::requests::TTL_MS;
 use super::{caller, outcomes};
 use crate::principal::Principal;
 
@@ -39,7 +38,8 @@ impl DirectServer {
 
     /// Returns the service to mount, for example at `/mcp`.
     pub fn http(&self, door: HttpDoor) -> McpService {
-        McpService::direct(self, door)
+        let server = self.clone();
+        McpService::behind(door, move || Handler::Direct(server.clone()))
     }
 
     fn shown(&self) -> Arc<Shown> {
@@ -53,30 +53,27 @@ impl DirectServer {
             shown
         })
     }
-}
 
-impl ServerHandler for DirectServer {
-    fn get_info(&self) -> ServerConfig {
+    pub(super) fn info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         let who = Implementation::new(self.0.name.clone(), env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(who)
     }
 
-    fn get_tool(&self, name: &str) -> Option<Tool> {
+    pub(super) fn tool(&self, name: &str) -> Option<Tool> {
         self.shown().tool(name).cloned()
     }
 
-    async fn list_tools(
+    pub(super) fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        context: &RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.shown().tools_of(&caller::principal(&context, None)?.tenant);
+        let tools = self.shown().tools_of(&caller::principal(context, None)?.tenant);
         let result = ListToolsResult { tools, ..ListToolsResult::default() };
         Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
-    async fn call_tool(
+    pub(super) async fn call_tool(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,

@@ -1,78 +1,77 @@
-//! What is done for each request of a client.
-
-use std::sync::{Arc, PoisonError};
+//! What rmcp serves: one type for both servers, so that its machinery is compiled once.
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
-    CancelledNotificationParam, ErrorData, GetPromptRequestParams, GetPromptResponse,
-    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskMethod, CancelTaskParams,
+    CancelledNotificationParam, ErrorData, GetPromptRequestMethod, GetPromptRequestParams,
+    GetPromptResponse, GetTaskMethod, GetTaskParams, GetTaskResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskMethod,
+    UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
-use serde_json::{Value, json};
+use rmcp::service::{
+    MaybeSendFuture, NotificationContext, RequestContext, RoleServer, SubscriptionContext,
+};
+use tokio_util::either::Either;
 
-use super::changes::{self, Audience};
-use super::connection::{Asked, Connection, Whole};
-use super::listing::AWAIT_CALL;
-use super::outcomes;
-use super::settings::TaskUse;
+use super::connection::Connection;
+use super::direct::DirectServer;
 
-/// How long clients may keep what they were shown; changes are told besides.
-pub(super) const TTL_MS: u64 = 60_000;
+/// What answers a client. What a server does not offer is answered as rmcp answers it by itself.
+///
+/// rmcp moves the future of a request several times, and it has room for that of any request: so
+/// all but the calls are on the heap as a whole.
+pub(super) enum Handler {
+    /// Calls are recorded.
+    Stored(Connection),
+    /// Nothing is recorded, and there are only tools.
+    Direct(DirectServer),
+}
 
-impl ServerHandler for Connection {
+impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let settings = &self.server.0.settings;
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_tool_list_changed()
-            .enable_prompts()
-            .enable_prompts_list_changed()
-            .enable_resources()
-            .enable_resources_subscribe()
-            .enable_completions()
-            .enable_logging()
-            .enable_tasks()
-            .build();
-        let info = ServerConfig::new(capabilities).with_server_info(Implementation::new(
-            settings.name.clone(),
-            env!("CARGO_PKG_VERSION"),
-        ));
-        match &settings.instructions {
-            Some(instructions) => info.with_instructions(instructions.clone()),
-            None => info,
+        match self {
+            Self::Stored(connection) => connection.info(),
+            Self::Direct(server) => server.info(),
         }
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let audience = Audience::Peer(context.peer, Arc::clone(&self.subscribed));
-        let told = changes::tell(self.server.clone(), audience, self.closed.clone());
-        tokio::spawn(told);
+        match self {
+            Self::Stored(connection) => connection.tell_changes(context.peer),
+            Self::Direct(_) => {}
+        }
     }
 
     fn accepted_subscription_filter(
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(requested.supported_by(&self.get_info().capabilities))
+        match self {
+            Self::Stored(connection) => {
+                Some(requested.supported_by(&connection.info().capabilities))
+            }
+            Self::Direct(_) => None,
+        }
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let audience = Audience::Subscription(context.sink().clone());
-        let closed = self.closed.child_token();
-        tokio::select! {
-            () = changes::tell(self.server.clone(), audience, closed) => {}
-            () = context.cancelled() => {}
+        match self {
+            Self::Stored(connection) => Box::pin(connection.listen(context)).await,
+            Self::Direct(_) => {
+                context.cancelled().await;
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.server.shown().tool(name).cloned()
+        match self {
+            Self::Stored(connection) => connection.tool(name),
+            Self::Direct(server) => server.tool(name),
+        }
     }
 
     async fn list_tools(
@@ -80,35 +79,22 @@ impl ServerHandler for Connection {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.server.shown().tools_of(&self.caller(&context)?.principal.tenant);
-        let result = ListToolsResult { tools, ..ListToolsResult::default() };
-        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+        match self {
+            Self::Stored(connection) => connection.list_tools(&context),
+            Self::Direct(server) => server.list_tools(&context),
+        }
     }
 
-    async fn call_tool(
+    /// Not an `async fn`, which would hold what it passes on beside what it passes it on to.
+    fn call_tool(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let caller = self.caller(&context)?;
-        let arguments = request.arguments.unwrap_or_default();
-        if request.name == AWAIT_CALL {
-            return Box::pin(self.await_call(&caller, &arguments)).await;
+    ) -> impl Future<Output = Result<CallToolResponse, ErrorData>> + MaybeSendFuture + '_ {
+        match self {
+            Self::Stored(connection) => Either::Left(connection.call_tool(request, context)),
+            Self::Direct(server) => Either::Right(server.call_tool(request, context)),
         }
-        let shown = self.server.shown();
-        let tool = shown
-            .called(&request.name, &caller.principal.tenant)
-            .ok_or_else(|| outcomes::no_tool(&request.name))?;
-        let task_use = self.server.0.settings.tasks.get(tool).copied();
-        let needs_tasks = matches!(task_use, Some(TaskUse::Required | TaskUse::RequiredAfterInput));
-        if needs_tasks && !caller.knows_tasks {
-            return Err(outcomes::tasks_missing());
-        }
-        let (responses, state) = (request.input_responses, request.request_state);
-        let asked = Asked { tool: tool.as_str(), arguments, responses, state, task_use };
-        // On the heap: rmcp moves the future of a request several times.
-        let (handle, served) = Box::pin(self.serve(&context, &caller, asked)).await?;
-        self.answer(handle, served)
     }
 
     async fn list_prompts(
@@ -116,9 +102,10 @@ impl ServerHandler for Connection {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts = self.server.shown().prompts.clone();
-        let result = ListPromptsResult { prompts, ..ListPromptsResult::default() };
-        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+        match self {
+            Self::Stored(connection) => Ok(connection.list_prompts()),
+            Self::Direct(_) => Ok(ListPromptsResult::default()),
+        }
     }
 
     async fn get_prompt(
@@ -126,19 +113,9 @@ impl ServerHandler for Connection {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        if !self.server.shown().prompts.iter().any(|prompt| prompt.name == request.name) {
-            return Err(ErrorData::invalid_params("there is no such prompt", None));
-        }
-        let asked = Asked {
-            tool: &request.name,
-            arguments: request.arguments.unwrap_or_default(),
-            responses: request.input_responses,
-            state: request.request_state,
-            task_use: Some(TaskUse::Never),
-        };
-        match Box::pin(self.served_whole(context, asked)).await? {
-            Whole::Done(outcome) => outcomes::prompt(&outcome).map(Into::into),
-            Whole::Input(input) => Ok(input.into()),
+        match self {
+            Self::Stored(connection) => Box::pin(connection.get_prompt(request, context)).await,
+            Self::Direct(_) => Err(ErrorData::method_not_found::<GetPromptRequestMethod>()),
         }
     }
 
@@ -147,9 +124,10 @@ impl ServerHandler for Connection {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.server.resources();
-        let result = ListResourcesResult { resources, ..ListResourcesResult::default() };
-        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+        match self {
+            Self::Stored(connection) => Ok(connection.list_resources()),
+            Self::Direct(_) => Ok(ListResourcesResult::default()),
+        }
     }
 
     async fn list_resource_templates(
@@ -157,12 +135,10 @@ impl ServerHandler for Connection {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let resource_templates = self.server.templates();
-        let result = ListResourceTemplatesResult {
-            resource_templates,
-            ..ListResourceTemplatesResult::default()
-        };
-        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+        match self {
+            Self::Stored(connection) => Ok(connection.list_resource_templates()),
+            Self::Direct(_) => Ok(ListResourceTemplatesResult::default()),
+        }
     }
 
     async fn read_resource(
@@ -170,35 +146,9 @@ impl ServerHandler for Connection {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let fresh = |result: ReadResourceResult| {
-            result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private).into()
-        };
-        let principal = self.caller(&context)?.principal;
-        if let Some(result) = Box::pin(self.server.artifact(&principal, &request.uri)).await? {
-            return Ok(fresh(result));
-        }
-        let sources = self.server.0.settings.resources.iter();
-        let mut sources = sources.filter_map(|s| Some((s, s.arguments(&request.uri)?)));
-        let Some((source, arguments)) = sources.next() else {
-            let (uri, data) = (&request.uri, json!({"uri": request.uri}));
-            return Err(ErrorData::resource_not_found(
-                format!("there is no resource `{uri}`"),
-                Some(data),
-            ));
-        };
-        let asked = Asked {
-            tool: source.tool.as_str(),
-            arguments: arguments.into_iter().map(|(name, v)| (name, Value::from(v))).collect(),
-            responses: request.input_responses,
-            state: request.request_state,
-            task_use: Some(TaskUse::Never),
-        };
-        match Box::pin(self.served_whole(context, asked)).await? {
-            Whole::Done(outcome) => {
-                let mime_type = source.mime_type.as_deref();
-                outcomes::resource(&outcome, &request.uri, mime_type).map(fresh)
-            }
-            Whole::Input(input) => Ok(input.into()),
+        match self {
+            Self::Stored(connection) => Box::pin(connection.read_resource(request, context)).await,
+            Self::Direct(_) => Err(ErrorData::method_not_found::<ReadResourceRequestMethod>()),
         }
     }
 
@@ -207,8 +157,13 @@ impl ServerHandler for Connection {
         request: SetLevelRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = request.level;
-        Ok(())
+        match self {
+            Self::Stored(connection) => {
+                connection.set_level(request.level);
+                Ok(())
+            }
+            Self::Direct(_) => Err(ErrorData::method_not_found::<SetLevelRequestMethod>()),
+        }
     }
 
     async fn subscribe(
@@ -216,8 +171,13 @@ impl ServerHandler for Connection {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).insert(request.uri);
-        Ok(())
+        match self {
+            Self::Stored(connection) => {
+                connection.subscribe(request.uri);
+                Ok(())
+            }
+            Self::Direct(_) => Err(ErrorData::method_not_found::<SubscribeRequestMethod>()),
+        }
     }
 
     async fn unsubscribe(
@@ -225,8 +185,13 @@ impl ServerHandler for Connection {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
-        Ok(())
+        match self {
+            Self::Stored(connection) => {
+                connection.unsubscribe(&request.uri);
+                Ok(())
+            }
+            Self::Direct(_) => Err(ErrorData::method_not_found::<UnsubscribeRequestMethod>()),
+        }
     }
 
     async fn on_cancelled(
@@ -234,16 +199,9 @@ impl ServerHandler for Connection {
         notification: CancelledNotificationParam,
         context: NotificationContext<RoleServer>,
     ) {
-        let Some(id) = notification.request_id else { return };
-        let handle = {
-            let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            under_way.get(&id).copied()
-        };
-        let over_http = context.extensions.get::<http::request::Parts>();
-        let principal = over_http.and_then(|parts| parts.extensions.get());
-        if let (Some(handle), Some(principal)) = (handle, principal.or(self.principal.as_ref())) {
-            // A notification has no answer.
-            Box::pin(self.server.stop(handle, principal, "its client cancelled it")).await.ok();
+        match self {
+            Self::Stored(connection) => Box::pin(connection.stop(notification, context)).await,
+            Self::Direct(_) => {}
         }
     }
 
@@ -252,8 +210,10 @@ impl ServerHandler for Connection {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let principal = self.caller(&context)?.principal;
-        Ok(GetTaskResult::new(Box::pin(self.server.task(&principal, &request.task_id)).await?))
+        match self {
+            Self::Stored(connection) => Box::pin(connection.get_task(request, context)).await,
+            Self::Direct(_) => Err(ErrorData::method_not_found::<GetTaskMethod>()),
+        }
     }
 
     async fn update_task(
@@ -261,8 +221,10 @@ impl ServerHandler for Connection {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let principal = self.caller(&context)?.principal;
-        Box::pin(self.server.update(&principal, &request.task_id, request.input_responses)).await
+        match self {
+            Self::Stored(connection) => Box::pin(connection.update_task(request, context)).await,
+            Self::Direct(_) => Err(ErrorData::method_not_found::<UpdateTaskMethod>()),
+        }
     }
 
     async fn cancel_task(
@@ -270,8 +232,9 @@ impl ServerHandler for Connection {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let principal = self.caller(&context)?.principal;
-        let handle = Box::pin(self.server.known(&principal, &request.task_id)).await?;
-        Box::pin(self.server.stop(handle, &principal, "its client cancelled the task")).await
+        match self {
+            Self::Stored(connection) => Box::pin(connection.cancel_task(request, context)).await,
+            Self::Direct(_) => Err(ErrorData::method_not_found::<CancelTaskMethod>()),
+        }
     }
 }

@@ -16,9 +16,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tower_service::Service;
 
-use super::McpServer;
-use super::connection::Connection;
-use super::direct::DirectServer;
+use super::handler::Handler;
 use crate::principal::Principal;
 
 /// Who may come in over HTTP.
@@ -53,16 +51,9 @@ impl HttpDoor {
 /// last would wait for an acknowledgement.
 #[derive(Clone)]
 pub struct McpService {
-    inner: Inner,
+    inner: StreamableHttpService<Handler, LocalSessionManager>,
     anonymous: Option<Principal>,
     challenge: HeaderValue,
-}
-
-/// What answers.
-#[derive(Clone)]
-enum Inner {
-    Stored(StreamableHttpService<Connection, LocalSessionManager>),
-    Direct(StreamableHttpService<DirectServer, LocalSessionManager>),
 }
 
 impl std::fmt::Debug for McpService {
@@ -72,25 +63,10 @@ impl std::fmt::Debug for McpService {
 }
 
 impl McpService {
-    pub(super) fn new(server: &McpServer, door: HttpDoor) -> Self {
-        let server = server.clone();
-        let connect = move || Ok(Connection::new(server.clone(), None));
-        Self::behind(door, |sessions, config| {
-            Inner::Stored(StreamableHttpService::new(connect, sessions, config))
-        })
-    }
-
-    pub(super) fn direct(server: &DirectServer, door: HttpDoor) -> Self {
-        let server = server.clone();
-        let connect = move || Ok(server.clone());
-        Self::behind(door, |sessions, config| {
-            Inner::Direct(StreamableHttpService::new(connect, sessions, config))
-        })
-    }
-
-    fn behind(
+    /// Serves what comes through a door, each connection by a handler of its own.
+    pub(super) fn behind(
         door: HttpDoor,
-        inner: impl FnOnce(Arc<LocalSessionManager>, StreamableHttpServerConfig) -> Inner,
+        connect: impl Fn() -> Handler + Send + Sync + 'static,
     ) -> Self {
         let config = StreamableHttpServerConfig::default().with_json_response(true);
         let config = match door.hosts {
@@ -103,8 +79,9 @@ impl McpService {
         };
         let metadata = door.resource_metadata.map(|at| format!(" resource_metadata=\"{at}\""));
         let challenge = format!("Bearer{}", metadata.unwrap_or_default());
+        let sessions = Arc::new(LocalSessionManager::default());
         Self {
-            inner: inner(Arc::new(LocalSessionManager::default()), config),
+            inner: StreamableHttpService::new(move || Ok(connect()), sessions, config),
             anonymous: door.anonymous,
             challenge: HeaderValue::try_from(challenge)
                 .unwrap_or_else(|_| HeaderValue::from_static("Bearer")),
@@ -158,10 +135,7 @@ impl McpService {
         let inner = self.inner.clone();
         let ends_session = request.method() == Method::DELETE;
         Box::pin(async move {
-            let mut response = match inner {
-                Inner::Stored(inner) => inner.handle(request).await,
-                Inner::Direct(inner) => inner.handle(request).await,
-            };
+            let mut response = inner.handle(request).await;
             // It is over, and not only taken note of; clients complain about anything else.
             if ends_session && response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;

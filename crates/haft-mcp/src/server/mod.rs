@@ -13,6 +13,7 @@ mod listing;
 mod outcomes;
 mod pending;
 mod request_state;
+mod requests;
 mod serving;
 mod sessions;
 mod settings;
@@ -22,11 +23,13 @@ use std::sync::Arc;
 
 use haft_runtime::Haft;
 use rmcp::ServiceExt;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::broadcast;
 
 use crate::principal::Principal;
 use crate::questions::{Attached, Questions};
 use connection::Connection;
+use handler::Handler;
 use listing::Listing;
 use sessions::Sessions;
 
@@ -104,20 +107,30 @@ impl McpServer {
     /// When the client does not speak MCP.
     pub async fn serve<R, W>(&self, streams: (R, W), principal: Principal) -> Result<(), ServeError>
     where
-        R: tokio::io::AsyncRead + Send + Unpin + 'static,
-        W: tokio::io::AsyncWrite + Send + Unpin + 'static,
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
     {
         let connection = Connection::new(self.clone(), Some(principal));
-        let running = connection.serve(streams).await;
-        let running = running.map_err(|error| ServeError::Opening(error.to_string()))?;
-        let ended = running.waiting().await;
-        ended.map(drop).map_err(|error| ServeError::Broken(error.to_string()))
+        serve_streams(connection, (Box::new(streams.0), Box::new(streams.1))).await
     }
 
     /// Returns the service to mount, for example at `/mcp`.
     pub fn http(&self, door: HttpDoor) -> McpService {
-        McpService::new(self, door)
+        let server = self.clone();
+        McpService::behind(door, move || Handler::Stored(Connection::new(server.clone(), None)))
     }
+}
+
+/// What is read from a client, and what is written to it.
+type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
+/// For one type of streams, so that the protocol is compiled here and not with each of them.
+#[haft_macros::boxed]
+async fn serve_streams(connection: Connection, streams: Streams) -> Result<(), ServeError> {
+    let running = Handler::Stored(connection).serve(streams).await;
+    let running = running.map_err(|error| ServeError::Opening(error.to_string()))?;
+    let ended = running.waiting().await;
+    ended.map(drop).map_err(|error| ServeError::Broken(error.to_string()))
 }
 
 impl std::fmt::Debug for McpServer {

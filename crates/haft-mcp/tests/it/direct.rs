@@ -29,11 +29,10 @@ fn counting(name: &str, ran: &Arc<AtomicU32>, gate: Gate) -> impl Tool + use<> {
     })
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_store_a_call_is_checked_and_what_would_wait_is_refused() {
-    let ran = Arc::new(AtomicU32::new(0));
+/// Serves `look` and `pay`, and returns where.
+async fn served(ran: &Arc<AtomicU32>) -> String {
     let tools = [("look", Gate::Auto), ("pay", Gate::Ask)];
-    let tools = tools.map(|(name, gate)| counting(name, &ran, gate));
+    let tools = tools.map(|(name, gate)| counting(name, ran, gate));
     let builder = tools.into_iter().fold(Haft::builder(), |builder, tool| builder.tool(tool));
     let direct = builder.direct(Config::default(), user("owner")).unwrap();
     let door = HttpDoor { anonymous: Some(principal("ann")), ..HttpDoor::local() };
@@ -41,6 +40,42 @@ async fn without_a_store_a_call_is_checked_and_what_would_wait_is_refused() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async { listen::serve(listener, service).await.ok() });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_store_there_are_only_tools() {
+    let url = served(&Arc::default()).await;
+    let asked = tokio::task::spawn_blocking(move || {
+        let client = Client::with_tasks(&url);
+        let capabilities = client.request("server/discover", json!({}))["capabilities"].clone();
+        assert_eq!(capabilities, json!({"tools": {}}));
+        let lists = ["prompts", "resources", "resourceTemplates"];
+        for (list, of) in lists.into_iter().zip(["prompts", "resources", "resources/templates"]) {
+            let listed = client.request(&format!("{of}/list"), json!({}));
+            assert_eq!(listed[list], json!([]), "{listed}");
+        }
+        let absent = [
+            ("prompts/get", json!({"name": "greet"})),
+            ("resources/read", json!({"uri": "file:///etc/passwd"})),
+            ("logging/setLevel", json!({"level": "debug"})),
+            ("subscriptions/listen", json!({"notifications": {}})),
+            ("tasks/get", json!({"taskId": "one"})),
+            ("tasks/update", json!({"taskId": "one", "inputResponses": {}})),
+            ("tasks/cancel", json!({"taskId": "one"})),
+        ];
+        for (method, params) in absent {
+            let refused = client.exchange(method, params)["error"].clone();
+            assert_eq!(refused, json!({"code": -32601, "message": method}));
+        }
+    });
+    asked.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_store_a_call_is_checked_and_what_would_wait_is_refused() {
+    let ran = Arc::new(AtomicU32::new(0));
+    let url = served(&ran).await;
     let asked = tokio::task::spawn_blocking(move || {
         let client = Client::new(&url, json!({}));
         let listed = client.request("tools/list", json!({}));

@@ -1,0 +1,70 @@
+//! What carries the messages to a mounted server and back.
+
+use std::borrow::Cow;
+use std::io;
+
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::{AuthClient, StreamableHttpClientTransport, TokioChildProcess, Transport};
+use tokio_util::either::Either;
+
+/// One type for each way, so that the protocol is compiled once.
+pub(super) enum Carrier {
+    /// The stdin and stdout of a program.
+    Process(TokioChildProcess),
+    /// HTTP.
+    Http(StreamableHttpClientTransport<reqwest::Client>),
+    /// HTTP to a server that this node was authorized at.
+    Authorized(StreamableHttpClientTransport<AuthClient<reqwest::Client>>),
+}
+
+/// Why a message was not carried: what the way itself says, and nothing beside it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotCarried {
+    #[error(transparent)]
+    Process(#[from] io::Error),
+    #[error(transparent)]
+    Http(#[from] StreamableHttpError<reqwest::Error>),
+}
+
+impl Transport<RoleClient> for Carrier {
+    type Error = NotCarried;
+
+    /// Stands in what is said of a broken connection, where the name of a type says nothing.
+    fn name() -> Cow<'static, str> {
+        "MCP".into()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), NotCarried>> + Send + 'static {
+        match self {
+            Self::Process(process) => Either::Left(carried(process.send(item))),
+            Self::Http(http) => Either::Right(Either::Left(carried(http.send(item)))),
+            Self::Authorized(http) => Either::Right(Either::Right(carried(http.send(item)))),
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        match self {
+            Self::Process(process) => process.receive().await,
+            Self::Http(http) => http.receive().await,
+            Self::Authorized(http) => http.receive().await,
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), NotCarried> {
+        match self {
+            Self::Process(process) => Ok(process.close().await?),
+            Self::Http(http) => Ok(http.close().await?),
+            Self::Authorized(http) => Ok(http.close().await?),
+        }
+    }
+}
+
+async fn carried<E: Into<NotCarried>>(
+    sending: impl Future<Output = Result<(), E>>,
+) -> Result<(), NotCarried> {
+    sending.await.map_err(Into::into)
+}
