@@ -150,7 +150,6 @@ pub(crate) async fn question(
 }
 
 async fn settlement(lines: &mut Lines) -> Said {
-    eprintln!("  Its process died while it ran. Look at the world: did it take effect?");
     loop {
         let typed = lines.ask("  [h]appened  [r]un again  [g]ive up  [l]ater > ").await?;
         let verdict = match typed.trim().to_lowercase().as_str() {

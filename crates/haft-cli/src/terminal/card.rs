@@ -109,8 +109,12 @@ fn shown_arguments(wait: &Value, has_diff: bool) -> Vec<String> {
     lines
 }
 
-/// The findings that decided, for an approval.
+/// Why someone is asked: the findings that decided, or that nobody knows what happened.
 fn reasons(wait: &Value) -> Vec<String> {
+    if wait["kind"] == "settlement" {
+        let why = "why: its process died while it ran; look whether it took effect";
+        return vec![why.to_owned()];
+    }
     let decision = &wait["derivation"]["decision"];
     let findings = wait["derivation"]["findings"].as_array().cloned().unwrap_or_default();
     let decisive =

@@ -13,7 +13,7 @@ use crate::command::over_api;
 use crate::decide::decide;
 use crate::prompt::Lines;
 use crate::resolving::{Became, json_argument, outcome, outcome_line};
-use crate::terminal::{Paint, printable, say, say_json};
+use crate::terminal::{Paint, fitted, printable, say, say_json};
 use crate::tools::show::no_tool;
 
 #[derive(Debug, clap::Args)]
@@ -100,7 +100,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
 /// What it gave goes to stdout, whole, but in words to people; how it went to stderr.
 fn result(outcome: &Outcome) -> anyhow::Result<()> {
     let CallResult::Ok(output) = &outcome.result else {
-        eprintln!("{}", outcome_line(outcome, Paint::stderr()).trim_start());
+        eprintln!("{}", fitted(outcome_line(outcome, Paint::stderr()).trim_start(), 2));
         return Ok(());
     };
     let is_read = std::io::stdout().is_terminal();

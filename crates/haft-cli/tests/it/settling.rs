@@ -47,6 +47,7 @@ fn a_call_in_doubt_is_settled_as_a_person_says() {
     until("all are in doubt", || waits().len() == 3);
     assert!(waits().iter().all(|wait| wait["kind"] == "settlement"), "{:#?}", waits());
     let shown = haft(data, &["pending", &happened]).stdout;
+    assert!(shown.contains("why: its process died while it ran"), "{shown}");
     assert!(shown.contains("haft settle"), "{shown}");
     let approved = haft(data, &["approve", &happened]);
     assert!(approved.stderr.starts_with("error[wrong_kind]: "), "{}", approved.stderr);
