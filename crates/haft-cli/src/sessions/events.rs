@@ -80,7 +80,7 @@ fn print(args: &Args, entry: &Value) {
     }
     let head = format!(
         "{:>5}  {}  {:<20}",
-        entry["seq"],
+        entry["seq"].as_u64().unwrap_or_default(),
         at.unwrap_or_default(),
         kind.as_str().unwrap_or_default()
     );
