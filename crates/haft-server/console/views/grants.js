@@ -68,7 +68,7 @@ export function proposal(app, session, agent, call, saved) {
     const { data } = await app.haft.post(`${path}/preview`, { tool: call.tool, ...holder, ...terms });
     fill(would, wouldHave(data));
   };
-  const form = new GrantForm(call, changed);
+  const form = new GrantForm({ ...call, tool: call.called }, changed);
   const save = async () => {
     const terms = form.terms();
     if (!terms) return;
