@@ -204,7 +204,7 @@ mod tests {
 
     /// Reads where a side of a hunk begins, from 0.
     fn start_of(range: &str) -> usize {
-        let (line, count) = range[1..].split_once(',').unwrap_or((&range[1..], "1"));
+        let (line, count) = range[1..].split_once(',').unwrap_or_else(|| (&range[1..], "1"));
         let line: usize = line.parse().unwrap();
         if count == "0" { line } else { line - 1 }
     }

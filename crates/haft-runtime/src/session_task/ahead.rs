@@ -32,7 +32,7 @@ impl<P: Performer> SessionTask<P> {
             return;
         }
         let works: Vec<Work> = std::mem::take(&mut decision.effects)
-            .into_iter()
+            .iter()
             .filter_map(|effect| self.begin_ahead(open, effect))
             .collect();
         let until = Instant::now() + AHEAD_MAX;
@@ -47,8 +47,8 @@ impl<P: Performer> SessionTask<P> {
         }
     }
 
-    fn begin_ahead(&self, open: &Open, effect: Effect) -> Option<Work> {
-        let Effect::Execute { call, attempt, fingerprint, .. } = effect else { return None };
+    fn begin_ahead(&self, open: &Open, effect: &Effect) -> Option<Work> {
+        let Effect::Execute { call, attempt, fingerprint, .. } = *effect else { return None };
         let call = Box::new(open.call(call)?.clone());
         self.shared.observer.pass(Boundary::JobStarting);
         let job = self.job(open, Task::Execute { call, attempt, fingerprint });
