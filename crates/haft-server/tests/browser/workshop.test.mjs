@@ -97,6 +97,8 @@ test("a memory is kept, edited with a diff, and what it was stays readable", asy
   await page.locator("tr.added", { hasText: "Jokes are fine." }).waitFor();
   await shot(page, "memory");
   await page.locator("form").getByRole("button", { name: "Save" }).click();
+  // The list is made anew once it is saved; until then the old one is there to be clicked.
+  await page.getByLabel("Text").waitFor({ state: "detached" });
   await page.locator("summary", { hasText: "/style.md" }).click();
   await page.getByRole("list", { name: "Versions of /style.md" }).locator("summary").first().click();
   await page.locator("tr.removed", { hasText: "No jokes." }).waitFor();
