@@ -19,7 +19,7 @@ use crate::tree::Tree;
 use crate::{Verdict, clients, metadata};
 
 /// How long one document may take.
-const PATIENCE: &str = "180";
+const PATIENCE: &str = "900";
 
 /// The ports that documents name, for at most as many servers.
 const PORTS: [&str; 3] = ["7800", "7801", "7802"];
