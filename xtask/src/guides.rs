@@ -18,7 +18,7 @@ use crate::document::{Block, Mark, blocks};
 use crate::tree::Tree;
 use crate::{Verdict, clients, metadata};
 
-/// How long one document may take.
+/// How long one document may take, what it compiles included.
 const PATIENCE: &str = "900";
 
 /// The ports that documents name, for at most as many servers.
