@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::tool::Executor;
 use haft_runtime::{CallError, Direct};
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, ListToolsResult, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
@@ -13,7 +13,6 @@ use rmcp::service::{RequestContext, RoleServer};
 use super::handler::Handler;
 use super::http::{HttpDoor, McpService};
 use super::listing::{Listing, Shown};
-use super::requests::TTL_MS;
 use super::{caller, outcomes};
 use crate::principal::Principal;
 
@@ -68,9 +67,7 @@ impl DirectServer {
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.shown().tools_of(&caller::principal(context, None)?.tenant);
-        let result = ListToolsResult { tools, ..ListToolsResult::default() };
-        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+        Ok(self.shown().tools_of(&caller::principal(context, None)?.tenant))
     }
 
     pub(super) async fn call_tool(

@@ -8,10 +8,13 @@ use haft_core::tool::Executor;
 use haft_runtime::registry::Registered;
 use haft_store::Tenant;
 use haft_wire::{Dialect, Extension};
-use rmcp::model::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool};
+use rmcp::model::{
+    CacheScope, ListToolsResult, Prompt, PromptArgument, Resource, ResourceTemplate, Tool,
+};
 use serde_json::{Value, json};
 
 use super::McpServer;
+use super::requests::TTL_MS;
 use crate::questions;
 
 /// The tool that picks up what became of a call.
@@ -60,11 +63,13 @@ impl Shown {
     }
 
     /// Returns the tools that a tenant's clients are shown.
-    pub(super) fn tools_of(&self, tenant: &Tenant) -> Vec<Tool> {
+    pub(super) fn tools_of(&self, tenant: &Tenant) -> ListToolsResult {
         let is_theirs = |tool: &&Tool| {
             self.by_name.get(tool.name.as_ref()).is_none_or(|listed| listed.is_shown_to(tenant))
         };
-        self.tools.iter().filter(is_theirs).cloned().collect()
+        let tools = self.tools.iter().filter(is_theirs).cloned().collect();
+        let result = ListToolsResult { tools, ..ListToolsResult::default() };
+        result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private)
     }
 
     /// Returns the tool that a tenant's client calls by a name.

@@ -71,9 +71,7 @@ impl Connection {
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.server.shown().tools_of(&self.caller(context)?.principal.tenant);
-        let result = ListToolsResult { tools, ..ListToolsResult::default() };
-        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+        Ok(self.server.shown().tools_of(&self.caller(context)?.principal.tenant))
     }
 
     pub(super) async fn call_tool(

@@ -53,7 +53,12 @@ impl Haft {
         by: Actor,
     ) -> Result<Answer, UndoError> {
         let done = self.done(session, call).await?;
-        let undo = self.declared_undo(&done)?;
+        let undo = match self.declared_undo(&done) {
+            Err(late @ UndoError::TooLate { .. }) => {
+                return self.undone_in_time(session, call).await?.ok_or(late);
+            }
+            declared => declared?,
+        };
         let arguments = self.compensation(&undo, session, &done).await?;
         let (tenant, config) = self.terms(session, &undo.tool).await?;
         let record = self.claim(tenant, config, call, by).await?;
@@ -82,6 +87,19 @@ impl Haft {
         let current = self.store().version(&place, Which::Latest).await?;
         let record = current.and_then(|version| read(version.body.as_deref()?));
         Ok(record.map(|Record { session, call }| (session, call)))
+    }
+
+    /// What was taken back in time is so for ever.
+    async fn undone_in_time(
+        &self,
+        session: SessionId,
+        call: CallId,
+    ) -> Result<Option<Answer>, UndoError> {
+        let Some((session, call)) = self.undone_by(session, call).await? else { return Ok(None) };
+        if self.has_failed(Record { session, call }).await? {
+            return Ok(None);
+        }
+        Ok(Some(self.wait(session, call).await?))
     }
 
     /// Returns what a call was given and gave.

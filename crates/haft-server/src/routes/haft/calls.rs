@@ -251,19 +251,12 @@ pub(super) async fn undo(
     params.finish()?;
     let found = Found::session(&app, &caller, &session).await?;
     let call = Found::call(&call)?;
-    let undone = app.haft().undo(found.id, call, caller.actor.clone()).await;
-    let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
-    let answer = match (undone, by) {
-        // What was taken back in time is so for ever.
-        (Err(late @ UndoError::TooLate { .. }), Some((session, call))) => {
-            app.haft().answer(session, call).await.ok().flatten().ok_or(late)
-        }
-        (undone, _) => undone,
-    };
+    let answer = app.haft().undo(found.id, call, caller.actor.clone()).await;
     let answer = answer.map_err(|error| match error {
         UndoError::Store(error) => Error::internal(error),
         error => Error::invalid(error.to_string()).with_details(json!({ "code": error.code() })),
     })?;
+    let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
     Ok(Json(taken_back(by, Some(&answer))))
 }
 
