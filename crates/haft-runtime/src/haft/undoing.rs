@@ -89,7 +89,7 @@ impl Haft {
         Ok(record.map(|Record { session, call }| (session, call)))
     }
 
-    /// What was taken back in time is so for ever.
+    /// What was taken back in time is so for ever; what only waits for a yes by now is not.
     async fn undone_in_time(
         &self,
         session: SessionId,
@@ -99,7 +99,10 @@ impl Haft {
         if self.has_failed(Record { session, call }).await? {
             return Ok(None);
         }
-        Ok(Some(self.wait(session, call).await?))
+        Ok(match self.wait(session, call).await? {
+            begun @ (Answer::Done(_) | Answer::InDoubt(_)) => Some(begun),
+            Answer::Waiting(_) => None,
+        })
     }
 
     /// Returns what a call was given and gave.

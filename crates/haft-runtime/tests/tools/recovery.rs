@@ -366,6 +366,9 @@ async fn a_call_is_taken_back_once_under_its_own_permission() {
     assert_eq!(same.call, asked.call, "whoever asks second finds the first");
     haft.resolve(asked.session, asked.call, user("ann"), yes()).await.unwrap();
     assert_eq!(value(haft.undo(session, sold, user("bob")).await.unwrap()), expected);
+    node.place().advance(Millis::from_secs(601));
+    let later = haft.undo(session, sold, user("bob")).await.unwrap();
+    assert_eq!(value(later), expected, "what was taken back in time is so for ever");
     assert_eq!(refunds.count(), 1);
 }
 
