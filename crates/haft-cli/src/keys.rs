@@ -104,10 +104,17 @@ fn create(
 ) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let is_first = !reach.is_there();
         let key = match reach.server_or_store(StoreUse::Made).await? {
             ServerOrStore::Server(api) => at_server(&api, &tenant, &actor, &scopes).await?,
             ServerOrStore::Store(store) => {
                 let holder = Actor { kind: ActorKind::User, id: actor };
+                if is_first {
+                    let data = reach.data().display();
+                    eprintln!(
+                        "No server runs here, and there was no store: one is made in `{data}`."
+                    );
+                }
                 let keys = Keys::new(store, None);
                 let made = keys.create(tenant, holder, scopes, Clock::System.now());
                 made.await.context("making the key")?.reveal().to_owned()

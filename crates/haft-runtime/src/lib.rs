@@ -20,6 +20,7 @@ mod job;
 mod live;
 mod model;
 mod node_lease;
+mod outage;
 mod performer;
 pub mod registry;
 pub mod schema;
@@ -45,6 +46,7 @@ pub use live::{Live, LiveStream, Step, Tap};
 pub use model::{
     Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish,
 };
+pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
 pub use standing::{HeldGrant, Holder, LedgerError};
 #[doc(hidden)]

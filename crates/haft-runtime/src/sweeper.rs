@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::driver::{Settings, Shared};
+use crate::outage::Outage;
 use crate::performer::Performer;
 
 /// How much is taken in one sweep while nobody asks for anything: enough to share commits.
@@ -30,8 +31,13 @@ const HOLD: Millis = Millis::from_secs(10);
 
 pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
     let mut changes = shared.store.changes();
+    let mut outage = Outage::of("the store cannot be swept");
     loop {
-        match sweep(&shared).await {
+        let swept = sweep(&shared).await;
+        if swept.is_ok() {
+            outage.over();
+        }
+        match swept {
             Ok(Swept::Full(sessions)) => come_to_rest(&shared, &sessions).await,
             Ok(Swept::Some) => {
                 tokio::select! {
@@ -40,7 +46,7 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "the store could not be swept; trying again");
+                outage.failed(&error);
                 tokio::time::sleep(settings.sweep_every.max(RETRY_MIN)).await;
             }
         }
@@ -55,6 +61,7 @@ const ROUND_EVERY: Duration = Duration::from_millis(20);
 /// Apart from the sweeps, which may take long: says that this node is alive, and looks for
 /// sessions that were left behind by a dead node, an earlier life, or a task that gave up.
 pub(crate) async fn beat<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
+    let mut outage = Outage::of("this node has no heartbeat");
     loop {
         let beaten = async {
             shared.beat().await?;
@@ -62,12 +69,13 @@ pub(crate) async fn beat<P: Performer>(shared: Arc<Shared<P>>, settings: Setting
         };
         match beaten.await {
             Ok(sessions) => {
+                outage.over();
                 let next = Instant::now() + settings.lease_ttl / 3;
                 take_up(&shared, sessions, next).await;
                 tokio::time::sleep_until(next).await;
             }
             Err(error) => {
-                tracing::warn!(%error, "no heartbeat; trying again");
+                outage.failed(&error);
                 tokio::time::sleep(RETRY_MIN).await;
             }
         }

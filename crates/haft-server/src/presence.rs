@@ -14,6 +14,7 @@ use std::time::Duration;
 use haft_core::session::{ClientGone, Input, SuspensionKind};
 use haft_core::tool::Ownership;
 use haft_core::{Millis, SessionId};
+use haft_runtime::Outage;
 use haft_store::{Attendance, ClientNote, Moment, NodeId, Page, Pending, PendingFilter, Store};
 
 use crate::app::App;
@@ -150,9 +151,11 @@ impl Drop for Present {
 pub(crate) async fn watch(app: App, grace: Millis) {
     // Clients of an earlier life of this server need time to come back.
     tokio::time::sleep(Duration::from_millis(grace.0)).await;
+    let mut outage = Outage::of("calls without a client cannot be looked for");
     loop {
-        if let Err(error) = look(&app, grace).await {
-            tracing::warn!(%error, "calls without a client could not be looked for");
+        match look(&app, grace).await {
+            Ok(()) => outage.over(),
+            Err(error) => outage.failed(&error),
         }
         tokio::select! {
             () = app.shutdown().cancelled() => return,

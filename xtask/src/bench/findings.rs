@@ -2,8 +2,15 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+/// Below which load nobody else is at work.
+const REST_LOAD: f64 = 0.3;
+
+/// How long is waited for that.
+const REST_MAX: Duration = Duration::from_secs(240);
 
 /// A figure, or why there is none.
 pub(super) type Measured<T> = Result<T, String>;
@@ -77,11 +84,29 @@ impl Machine {
                 .into(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
+            load: load(),
             date: said(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))
                 .unwrap_or_default(),
         }
     }
+}
+
+impl Machine {
+    /// Lets what was just compiled get to the disk, and the cores cool down, if that ends soon.
+    pub(super) fn come_to_rest() {
+        if let Err(trouble) = said(&mut Command::new("sync")) {
+            eprintln!("what was compiled may still be on its way to the disk: {trouble}");
+        }
+        let until = Instant::now() + REST_MAX;
+        while load().parse::<f64>().is_ok_and(|load| load > REST_LOAD) && Instant::now() < until {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+}
+
+fn load() -> String {
+    let read = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    read.split(' ').next().unwrap_or_default().to_owned()
 }
 
 impl Findings {

@@ -80,6 +80,9 @@ pub(crate) fn run(root: &Path, extent: Extent) -> anyhow::Result<Verdict> {
     let ours = Ours::build(root, &target, &scratch)?;
     let peers = Peers::install(root, &scratch);
     let database = Database::start()?;
+    if extent == Extent::Whole {
+        Machine::come_to_rest();
+    }
     let findings = measure(&ours, &peers, &database, extent.sizes())?;
     drop(database);
     let docs = match extent {

@@ -130,7 +130,8 @@ impl Reach {
         }
     }
 
-    fn is_there(&self) -> bool {
+    /// Whether there is a store.
+    pub(crate) fn is_there(&self) -> bool {
         self.place.database_url.is_some() || self.place.data.join("haft.db").exists()
     }
 

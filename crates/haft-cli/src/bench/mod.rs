@@ -22,7 +22,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::Verdict;
-use crate::terminal::LiveLine;
+use crate::terminal::{LiveLine, say};
 
 /// Measures on this machine.
 #[derive(Debug, clap::Subcommand)]
@@ -199,8 +199,8 @@ impl Place {
 
     fn print(&self, figures: &(impl fmt::Display + Serialize)) -> anyhow::Result<()> {
         match self.json {
-            true => println!("{}", serde_json::to_string_pretty(figures)?),
-            false => println!("{figures}"),
+            true => say(&serde_json::to_string_pretty(figures)?),
+            false => say(&figures.to_string()),
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::command::over_api;
 use crate::resolving::json_argument;
 use crate::rules;
 use crate::terminal::{Paint, Tone, say, say_json};
+use crate::tools::no_tool;
 use crate::trouble::{Code, Trouble};
 
 #[derive(Debug, clap::Args)]
@@ -79,7 +80,13 @@ async fn weigh(
     let call = json!({
         "tool": tool, "arguments": args.args, "agent": args.agent, "policy": policy,
     });
-    let weighed = api.post("/haft/v1/rules/check", &call).await?;
+    let weighed = match api.post("/haft/v1/rules/check", &call).await {
+        Err(error) if error.code() == "not_found_error" && args.agent.is_none() => {
+            let tools = rows(api.get("/haft/v1/tools").await?);
+            return Err(no_tool(api, tool, &tools).await.into());
+        }
+        weighed => weighed?,
+    };
     match args.reach.wants_json() {
         true => say_json(&weighed)?,
         false => super::tell(weighed["called"].as_str().unwrap_or(tool), &weighed),

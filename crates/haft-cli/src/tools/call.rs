@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use haft_core::{CallResult, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::{all, text};
+use super::{all, no_tool, text};
 use crate::Verdict;
 use crate::api::{Api, Reach, StoreUse};
 use crate::approve::not_arguments;
@@ -14,7 +14,6 @@ use crate::decide::decide;
 use crate::prompt::Lines;
 use crate::resolving::{Became, json_argument, outcome, outcome_line};
 use crate::terminal::{Paint, fitted, printable, say, say_json};
-use crate::tools::show::no_tool;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -37,7 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     over_api(&args.reach, StoreUse::Made, async |api| {
         let tools = all(api).await?;
         if !tools.iter().any(|tool| text(tool, "name") == args.name) {
-            return Err(no_tool(&args.name, &tools).into());
+            return Err(no_tool(api, &args.name, &tools).await.into());
         }
         called(api, args, arguments).await
     })

@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::{all, text};
+use super::{all, no_tool, text};
 use crate::Verdict;
 use crate::api::{Reach, StoreUse};
 use crate::command::over_api;
 use crate::terminal::{Paint, Tone, printable, say, say_json, say_prose, took};
-use crate::trouble::{Code, Trouble};
 use haft_core::Millis;
 
 #[derive(Debug, clap::Args)]
@@ -22,25 +21,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     over_api(&args.reach, StoreUse::Any, async |api| {
         let tools = all(api).await?;
         let tool = tools.iter().find(|tool| text(tool, "name") == args.name);
-        let tool = tool.ok_or_else(|| no_tool(&args.name, &tools))?;
+        let Some(tool) = tool else { return Err(no_tool(api, &args.name, &tools).await.into()) };
         match args.reach.wants_json() {
             true => say_json(tool)?,
             false => tell(tool)?,
         }
         Ok(Verdict::Holds)
     })
-}
-
-/// Says what is there instead: the names that share the most with the one that was asked for.
-pub(super) fn no_tool(name: &str, tools: &[Value]) -> Trouble {
-    let shared = |other: &str| other.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
-    let near = tools.iter().map(|tool| text(tool, "name"));
-    let near = near.map(|other| (shared(other) + usize::from(other.contains(name)), other));
-    let near = near.filter(|(n_shared, _)| *n_shared > 2).max_by_key(|(n_shared, _)| *n_shared);
-    let near = near.map(|(_, other)| other);
-    let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    Trouble::new(Code::NoTool, format!("there is no tool `{name}`"))
-        .next(format!("{near}`haft tools list` lists them"))
 }
 
 fn tell(tool: &Value) -> anyhow::Result<()> {

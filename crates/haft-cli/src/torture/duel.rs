@@ -16,6 +16,7 @@ use super::life::{Hands, place};
 use super::world::Pen;
 use crate::Verdict;
 use crate::place::is_in_use;
+use crate::terminal::say;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DuelArgs {
@@ -62,7 +63,7 @@ pub(crate) fn duel(args: &DuelArgs) -> anyhow::Result<Verdict> {
         let node = NodeId::new(&format!("duel-{}", std::process::id()))?;
         let driver = Driver::start(store, hands, &Settings::new(node));
         let told = approve(&driver, args).await?;
-        println!("{}", serde_json::to_string(&told)?);
+        say(&serde_json::to_string(&told)?);
         while !is_settled(driver.store(), args).await? {
             tokio::time::sleep(KNOCK_EVERY).await;
         }

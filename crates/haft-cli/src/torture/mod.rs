@@ -21,7 +21,7 @@ pub(crate) use duel::{DuelArgs, duel};
 pub(crate) use life::{LifeArgs, live};
 
 use crate::Verdict;
-use crate::terminal::LiveLine;
+use crate::terminal::{LiveLine, say, say_json};
 use judge::Findings;
 use world::World;
 
@@ -258,18 +258,17 @@ fn spawn(args: &Args, directory: &Path, death: Death) -> anyhow::Result<Child> {
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(report)?);
-        return Ok(());
+        return say_json(&serde_json::to_value(report)?);
     }
     let kills = report.kills_at_boundaries + report.kills_at_random;
     if report.freezes > 0 {
-        println!("frozen past its lease and let go {} times", report.freezes);
+        say(&format!("frozen past its lease and let go {} times", report.freezes));
     }
-    println!(
+    say(&format!(
         "killed {kills} times ({} at boundaries, {} at random), seed {}",
         report.kills_at_boundaries, report.kills_at_random, report.seed
-    );
-    println!("{}", report.findings);
+    ));
+    say(&report.findings.to_string());
     Ok(())
 }
 

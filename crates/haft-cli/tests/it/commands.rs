@@ -189,6 +189,7 @@ fn keys_are_made_beside_a_running_server_and_in_a_store_by_itself() {
     };
     let made = create(&["--tenant", "other"]);
     assert!(made.stdout.starts_with("haft_"), "{}", made.stderr);
+    assert!(made.stderr.contains("there was no store: one is made in"), "{}", made.stderr);
     let alone = create(&["--json"]).json()["key"].as_str().unwrap().to_owned();
     let server = Serving::start(data.path(), Some("unknown"));
     let beside = create(&[]);

@@ -47,6 +47,11 @@ fn what_a_server_changed_is_listed_and_accepted() {
     let refused = said(&haft().args(approve).arg(ground.data()).output().unwrap());
     assert!(refused.starts_with("error[no_tool]: `peer_echo` is not offered here"), "{refused}");
     assert!(refused.contains("haft mcp accept"), "{refused}");
+    for asks in [["tools", "show", "peer_fresh"], ["policy", "check", "--tool=peer_fresh"]] {
+        let refused = said(&haft().args(asks).arg("--data").arg(ground.data()).output().unwrap());
+        assert!(refused.starts_with("error[no_tool]: there is no tool `peer_fresh`"), "{refused}");
+        assert!(refused.contains("`haft mcp accept peer` shows it"), "{refused}");
+    }
 
     let listed = said(&mcp(&ground, &["list"]));
     let row: Vec<&str> = listed.lines().nth(1).unwrap().split_whitespace().collect();

@@ -16,6 +16,7 @@ use haft_store::{Page, Pending, PendingFilter};
 use super::Haft;
 use super::grants::GrantError;
 use crate::error::InputError;
+use crate::outage::Outage;
 use crate::standing::{Fresh, Ledger, Wanted};
 use crate::toolbox::Wish;
 
@@ -28,9 +29,11 @@ const PAGE: u32 = 256;
 impl Haft {
     /// Looks after fresh grants until the node begins nothing any more.
     pub(super) async fn settle_for_ever(self) {
+        let mut outage = Outage::of("fresh grants cannot be looked at");
         loop {
-            if let Err(error) = self.settle_all().await {
-                tracing::warn!(%error, "fresh grants cannot be looked at; trying again");
+            match self.settle_all().await {
+                Ok(()) => outage.over(),
+                Err(error) => outage.failed(&error),
             }
             tokio::select! {
                 () = self.driver.drained() => return,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue};
 use haft_agent::http::{Client, Endpoint, HttpError, NoRootsError, Reach, Timeouts, Trust};
 use haft_core::Millis;
-use haft_runtime::fresh_bits;
+use haft_runtime::{Outage, fresh_bits};
 use haft_store::{Attempted, ClaimedDelivery, Moment, NextAttempt};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -86,9 +86,13 @@ impl Courier {
         let mut changes = self.app.store().changes();
         let mut forgetting = tokio::time::interval(FORGET_EVERY);
         let mut attempts = JoinSet::new();
+        let mut outage = Outage::of("deliveries cannot be claimed");
         loop {
             while attempts.try_join_next().is_some() {}
-            self.begin(&mut attempts).await;
+            match self.begin(&mut attempts).await {
+                Ok(()) => outage.over(),
+                Err(error) => outage.failed(&error),
+            }
             tokio::select! {
                 () = changes.changed() => {}
                 () = self.done.notified() => {}
@@ -97,19 +101,15 @@ impl Courier {
         }
     }
 
-    async fn begin(self: &Arc<Self>, attempts: &mut JoinSet<()>) {
+    async fn begin(self: &Arc<Self>, attempts: &mut JoinSet<()>) -> Result<(), haft_store::Error> {
         let free = AT_ONCE.saturating_sub(attempts.len()) as u32;
         if free == 0 {
-            return;
+            return Ok(());
         }
-        match self.app.store().claim_deliveries(Moment::Clock, HOLD, free).await {
-            Ok(claimed) => {
-                for delivery in claimed {
-                    attempts.spawn(Arc::clone(self).attempt(delivery));
-                }
-            }
-            Err(error) => tracing::warn!(%error, "deliveries cannot be claimed"),
+        for delivery in self.app.store().claim_deliveries(Moment::Clock, HOLD, free).await? {
+            attempts.spawn(Arc::clone(self).attempt(delivery));
         }
+        Ok(())
     }
 
     async fn attempt(self: Arc<Self>, delivery: ClaimedDelivery) {

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use self::client::{Http, Lines};
 use self::process::Process;
 use super::Effort;
+use crate::terminal::say;
 
 /// How many connections ask for the small page at once.
 const ASKERS: usize = 32;
@@ -273,7 +274,7 @@ fn quantile_ms(sorted: &[Duration], quantile: f64) -> f64 {
 /// Answers every request with a word until its input ends: the floor.
 pub(super) async fn serve_bare() -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    println!("api http://{}", listener.local_addr()?);
+    say(&format!("api http://{}", listener.local_addr()?));
     let router = axum::Router::new().route("/", axum::routing::get(|| async { "ok" }));
     axum::serve(listener, router).await.context("serving the floor")
 }

@@ -136,9 +136,10 @@ impl Credential {
         !self.is_deleted() && !self.0.is_archived()
     }
 
-    /// When its secret is over, as whoever put it there said.
+    /// When its secret is over, as whoever put it there said. What cannot be read is over.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
-        Timestamp::parse_rfc3339(self.auth("expires_at")?).ok()
+        let said = Timestamp::parse_rfc3339(self.auth("expires_at")?);
+        Some(said.unwrap_or(Timestamp::from_ms(0)))
     }
 
     fn auth(&self, member: &str) -> Option<&str> {
