@@ -89,9 +89,7 @@ impl Machine {
                 .unwrap_or_default(),
         }
     }
-}
 
-impl Machine {
     /// Lets what was just compiled get to the disk, and the cores cool down, if that ends soon.
     pub(super) fn come_to_rest() {
         if let Err(trouble) = said(&mut Command::new("sync")) {
