@@ -3,6 +3,7 @@
 use haft_core::{Actor, ArtifactId, ArtifactRef, Digest, SessionId, Timestamp};
 
 use crate::error::{Error, ErrorKind};
+use crate::key::number;
 use crate::name::{Tenant, checked};
 
 /// An artifact to keep. Its bytes are stored once, however many artifacts have them.
@@ -115,7 +116,7 @@ impl Put {
 /// What a writer expects to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// No version at all, or one that says that the content is gone.
+    /// No version at all, or one that says that the content is gone, or whose content was erased.
     Absent,
     /// Whatever there is.
     Anything,
@@ -141,6 +142,34 @@ pub(crate) struct Latest {
     pub(crate) is_gone: bool,
 }
 
+/// Versions that lose their content for ever.
+#[derive(Debug, Clone)]
+pub struct Erasure {
+    /// Where.
+    pub place: Place,
+    /// Which of those there.
+    pub versions: Erased,
+}
+
+/// Which versions of a place are erased. Those that are not there, or erased already, are no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Erased {
+    /// All but the latest, which may be one that is written in the same step.
+    Earlier,
+    /// The one with this number, the latest too.
+    Number(u64),
+}
+
+impl Erased {
+    /// Returns the first number, and the last if it is not the one before the latest.
+    pub(crate) fn range(self) -> (i64, Option<i64>) {
+        match self {
+            Self::Earlier => (0, None),
+            Self::Number(wanted) => (number(wanted), Some(number(wanted))),
+        }
+    }
+}
+
 /// Why nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PutError {
@@ -162,7 +191,7 @@ pub enum PutError {
 pub struct VersionInfo {
     /// Its number at its place, from 1.
     pub number: u64,
-    /// The hash of its content; `None` when it says that the content is gone.
+    /// The hash of its content; `None` when it says that the content is gone, or was erased.
     pub digest: Option<Digest>,
     /// Who wrote it.
     pub by: Actor,
@@ -175,7 +204,7 @@ pub struct VersionInfo {
 pub struct StoredVersion {
     /// What is known about it.
     pub info: VersionInfo,
-    /// The content; `None` when the version says that it is gone.
+    /// The content; `None` when the version says that it is gone, or was erased.
     pub body: Option<Vec<u8>>,
 }
 

@@ -29,8 +29,8 @@ mod work;
 pub use append::{Append, AppendError, CreateError, Created, Fence, FollowedBy, NewSession};
 pub use client::{Attendance, ClientNote};
 pub use content::{
-    ArtifactError, Document, Expected, Hit, NewArtifact, Place, Put, PutError, Query,
-    StoredArtifact, StoredVersion, VersionInfo, Which,
+    ArtifactError, Document, Erased, Erasure, Expected, Hit, NewArtifact, Place, Put, PutError,
+    Query, StoredArtifact, StoredVersion, VersionInfo, Which,
 };
 pub use error::{Error, ErrorKind};
 pub use measure::{Histogram, HistogramReading, Measures, Standing, Tally};

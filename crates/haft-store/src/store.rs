@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use crate::append::{Append, AppendError, CreateError, Created, NewSession, Prepared};
 use crate::client::ClientNote;
 use crate::content::{
-    ArtifactError, Document, Hit, NewArtifact, Place, Put, PutError, Query, StoredArtifact,
-    StoredVersion, VersionInfo, Which,
+    ArtifactError, Document, Erasure, Hit, NewArtifact, Place, Put, PutError, Query,
+    StoredArtifact, StoredVersion, VersionInfo, Which,
 };
 use crate::error::Error;
 use crate::measure::{Measures, Standing};
@@ -210,7 +210,8 @@ impl Store {
         }
     }
 
-    /// Says that a node is alive for a while; returns until when.
+    /// Says that a node is alive for a while; returns until when. Nodes that died a day ago and
+    /// left nothing behind are forgotten.
     ///
     /// # Errors
     ///
@@ -462,7 +463,27 @@ impl Store {
         by: &Actor,
         at: Timestamp,
     ) -> Result<Vec<u64>, PutError> {
-        on_backend!(self, put_versions(puts, by.clone(), at))
+        on_backend!(self, put_versions(puts, Vec::new(), by.clone(), at))
+    }
+
+    /// Erases the content of versions for ever, and writes others in the same step; returns the
+    /// numbers of those that were written. The bytes go unless a version or an artifact that stays
+    /// has the same.
+    ///
+    /// An erased version keeps its number, its author and its time, and reads like one that says
+    /// that the content is gone: where it is the latest, there is nothing any more.
+    ///
+    /// # Errors
+    ///
+    /// [`PutError::Moved`] when a place is not as its writer saw it; nothing is erased then.
+    pub async fn erase(
+        &self,
+        erasures: Vec<Erasure>,
+        puts: Vec<Put>,
+        by: &Actor,
+        at: Timestamp,
+    ) -> Result<Vec<u64>, PutError> {
+        on_backend!(self, put_versions(puts, erasures, by.clone(), at))
     }
 
     /// Reads a version and checks it against its hash.

@@ -7,11 +7,12 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use super::batch::id;
+use super::erase::erase;
 use super::link::{Connected, Link, is_lost, trouble};
 use super::{Postgres, column};
 use crate::content::{
-    ArtifactError, Latest, NewArtifact, Place, Put, PutError, StoredArtifact, StoredVersion,
-    VersionInfo, Which, matching,
+    ArtifactError, Erasure, Latest, NewArtifact, Place, Put, PutError, StoredArtifact,
+    StoredVersion, VersionInfo, Which, matching,
 };
 use crate::error::{Error, ErrorKind};
 use crate::key::{digest, id_bits, moment, number, unsigned};
@@ -39,7 +40,12 @@ impl Postgres {
         let ArtifactRef { id, media_type, title, .. } = &new.reference;
         let values: super::Values<'_> =
             &[&key, &tenant, &session, &hash, &bytes, media_type, title, &at, &body];
-        self.query(sql, values).await?;
+        match self.query(sql, values).await {
+            // Bytes that were found here may have been erased before the artifact referred to them,
+            // which the foreign key refuses; then they are put again.
+            Err(error) if error.kind() == ErrorKind::Invalid => self.query(sql, values).await?,
+            put => put?,
+        };
         let sql = "SELECT 1 FROM artifacts WHERE id = $1 AND tenant = $2 AND digest = $3";
         let same = self.query(sql, &[&key, &tenant, &hash]).await?;
         if same.is_empty() { Err(ArtifactError::Taken { id: *id }) } else { Ok(digest) }
@@ -62,6 +68,7 @@ impl Postgres {
     pub(crate) async fn put_versions(
         &self,
         puts: Vec<Put>,
+        erasures: Vec<Erasure>,
         by: Actor,
         at: Timestamp,
     ) -> Result<Vec<u64>, PutError> {
@@ -69,7 +76,7 @@ impl Postgres {
         let exclusive = Arc::clone(&self.exclusive);
         let task = tokio::spawn(async move {
             let link = exclusive.lock().await;
-            put_versions(&link, &puts, &by, at).await
+            put_versions(&link, &puts, &erasures, &by, at).await
         });
         let ended = || Error::new(ErrorKind::Internal, "a write did not come to its end");
         task.await.map_err(|_| ended())?
@@ -134,7 +141,7 @@ impl Postgres {
     }
 }
 
-fn parts(place: &Place) -> (&str, &str, &str) {
+pub(super) fn parts(place: &Place) -> (&str, &str, &str) {
     (place.tenant().as_str(), place.space(), place.key())
 }
 
@@ -163,7 +170,7 @@ fn version_info(row: &Row) -> Result<VersionInfo, Error> {
 }
 
 /// Why a try to write versions came to nothing.
-enum Failed {
+pub(super) enum Failed {
     /// Another writer was faster; whether that matters is seen by looking again.
     Beaten,
     Final(PutError),
@@ -180,6 +187,8 @@ impl From<tokio_postgres::Error> for Failed {
         match error.code() {
             Some(code) if *code == SqlState::UNIQUE_VIOLATION => Self::Beaten,
             Some(code) if *code == SqlState::T_R_DEADLOCK_DETECTED => Self::Beaten,
+            // The bytes were there when they were put, and erased before they were referred to.
+            Some(code) if *code == SqlState::FOREIGN_KEY_VIOLATION => Self::Beaten,
             Some(_) | None => trouble(&error).into(),
         }
     }
@@ -190,6 +199,7 @@ impl From<tokio_postgres::Error> for Failed {
 async fn put_versions(
     link: &Link,
     puts: &[Put],
+    erasures: &[Erasure],
     by: &str,
     at: Timestamp,
 ) -> Result<Vec<u64>, PutError> {
@@ -199,7 +209,11 @@ async fn put_versions(
         connected.run("BEGIN").await.map_err(|error| trouble(&error))?;
     }
     for _ in 0..TRIES_MAX {
-        match try_put(&connected, puts, by, at).await {
+        let tried = match try_put(&connected, puts, by, at).await {
+            Ok(numbers) => erase(&connected, erasures).await.map(|()| numbers),
+            Err(failed) => Err(failed),
+        };
+        match tried {
             Ok(numbers) => {
                 return match connected.run("COMMIT").await {
                     Ok(()) => Ok(numbers),

@@ -8,6 +8,7 @@ mod address;
 mod batch;
 mod clients;
 mod content;
+mod erase;
 mod hints;
 mod link;
 mod notices;

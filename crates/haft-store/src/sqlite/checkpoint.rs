@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::connection::{self, database_error};
+use super::connection::{self, BUSY_WAIT, database_error};
 use crate::error::{Error, ErrorKind};
 
 /// Checkpoint after about 16 MB: pages that many commits change are moved once.
@@ -23,6 +24,9 @@ const REST_MAX_PAGES: u64 = 500;
 
 /// From where on the writer moves whatever there is: the disk is too slow to be chased.
 const LOG_MAX_PAGES: u64 = 32_000;
+
+/// How long readers are waited for when the log is to be cut: nobody writes meanwhile.
+const CUT_WAIT: Duration = Duration::from_millis(250);
 
 /// How long the log is, and how much of it has been moved.
 #[derive(Debug, Clone, Copy)]
@@ -144,4 +148,22 @@ fn checkpoint(connection: &Connection) -> Result<Moved, Error> {
         connection.query_row(sql, [], read).map_err(|error| database_error(&error))?;
     let count = |pages: i64| u64::try_from(pages).unwrap_or(0);
     Ok(Moved { pages: count(pages), moved: count(moved) })
+}
+
+/// Moves everything and leaves the log empty, so that it holds nothing of what was erased. A program
+/// outside that reads for long is not waited for: then the log is cut the next time, or when the
+/// store is closed.
+///
+/// # Errors
+///
+/// When the disk failed: what the file holds is not known any more.
+pub(super) fn cut(writer: &Connection) -> Result<(), Error> {
+    let cut = writer
+        .busy_timeout(CUT_WAIT)
+        .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    let cut = cut.and(writer.busy_timeout(BUSY_WAIT));
+    match cut.map_err(|error| database_error(&error)) {
+        Err(error) if error.kind() == ErrorKind::Stopped => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }

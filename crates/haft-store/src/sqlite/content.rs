@@ -3,11 +3,12 @@
 use haft_core::{Actor, ArtifactId, ArtifactRef, Digest, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::erase::erase;
 use super::writer::Hint;
 use super::{Fault, Sqlite, settled};
 use crate::content::{
-    ArtifactError, Latest, NewArtifact, Place, Put, PutError, StoredArtifact, StoredVersion,
-    VersionInfo, Which, matching,
+    ArtifactError, Erasure, Latest, NewArtifact, Place, Put, PutError, StoredArtifact,
+    StoredVersion, VersionInfo, Which, matching,
 };
 use crate::error::Error;
 use crate::key::{digest, id_bits, id_bytes, moment, number, unsigned};
@@ -44,18 +45,22 @@ impl Sqlite {
     pub(crate) async fn put_versions(
         &self,
         puts: Vec<Put>,
+        erasures: Vec<Erasure>,
         by: Actor,
         at: Timestamp,
     ) -> Result<Vec<u64>, PutError> {
         let by = serde_json::to_string(&by).map_err(Error::corrupt)?;
+        let hint = if erasures.is_empty() { Hint::Nothing } else { Hint::Erased };
         self.writer
-            .write(Hint::Nothing, move |connection| {
+            .write(hint, move |connection| {
                 let numbers = match next_numbers(connection, &puts) {
                     Ok(Ok(numbers)) => numbers,
                     Ok(Err(moved)) => return Ok(Err(moved)),
                     Err(fault) => return settled(Err(fault)),
                 };
-                write_versions(connection, &puts, &numbers, &by, at).map(|()| Ok(numbers))
+                write_versions(connection, &puts, &numbers, &by, at)?;
+                erase(connection, &erasures)?;
+                Ok(Ok(numbers))
             })
             .await
     }
@@ -137,7 +142,7 @@ impl Sqlite {
     }
 }
 
-fn parts(place: &Place) -> (&str, &str, &str) {
+pub(super) fn parts(place: &Place) -> (&str, &str, &str) {
     (place.tenant().as_str(), place.space(), place.key())
 }
 

@@ -8,6 +8,7 @@ mod checkpoint;
 mod clients;
 mod connection;
 mod content;
+mod erase;
 mod heads;
 mod journal;
 mod notices;

@@ -19,7 +19,7 @@ use rusqlite::Connection;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpoints, cut};
 use super::connection::{self, database_error};
 use super::heads::Heads;
 use crate::error::{Error, ErrorKind};
@@ -54,6 +54,8 @@ trait Job: Send {
 /// Whether a job gives anyone something to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hint {
+    /// Nobody has to look, and what was there before is to be nowhere any more.
+    Erased,
     Look,
     Nothing,
 }
@@ -250,12 +252,15 @@ impl Batches {
         match committed {
             Ok(()) => {
                 self.measures.batch_size.observe(batch.len() as f64);
-                let looks = batch.iter().any(|job| job.hint() == Hint::Look);
+                let hinted = |hint| batch.iter().any(|job| job.hint() == hint);
+                let looks = hinted(Hint::Look);
+                let cut = if hinted(Hint::Erased) { cut(&self.connection) } else { Ok(()) };
                 answer_all(batch);
                 if looks {
                     self.hints.send_modify(|count| *count += 1);
                 }
-                if let Err(error) = self.checkpoints.after_commit(&self.connection) {
+                let moved = cut.and_then(|()| self.checkpoints.after_commit(&self.connection));
+                if let Err(error) = moved {
                     self.stop(&error);
                 }
             }

@@ -78,6 +78,16 @@ impl Schema {
         drop(client);
         connection.await.unwrap().unwrap();
     }
+
+    #[expect(clippy::disallowed_methods, reason = "goes around the store on purpose")]
+    async fn count(&self, sql: &str) -> i64 {
+        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let count = client.query_one(sql, &[]).await.unwrap().get(0);
+        drop(client);
+        connection.await.unwrap().unwrap();
+        count
+    }
 }
 
 impl Backing {
@@ -101,6 +111,18 @@ impl Backing {
         match self {
             Self::Postgres(schema) => schema.run(sql).await,
             Self::Sqlite(directory) => tamper_sqlite(directory, sql),
+        }
+    }
+
+    /// Counts something behind the store's back.
+    #[expect(clippy::disallowed_methods, reason = "goes around the store on purpose")]
+    pub(crate) async fn count(&self, sql: &str) -> i64 {
+        match self {
+            Self::Postgres(schema) => schema.count(sql).await,
+            Self::Sqlite(directory) => {
+                let connection = rusqlite::Connection::open(directory.database()).unwrap();
+                connection.query_row(sql, [], |row| row.get(0)).unwrap()
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod cluster;
 mod content;
 mod driver;
 mod encrypted;
+mod erasing;
 mod hardening;
 mod journal;
 mod lists;
