@@ -15,6 +15,10 @@ use crate::rows::{CallStage, SessionStatus};
 /// about as large as five to ten entries and takes the place of the one before.
 pub const SNAPSHOT_EVERY: u64 = 32;
 
+/// For how long a dead node is remembered. To its sessions one that is not known is as dead; this
+/// is for whoever looks at the table to find out what became of it.
+pub(crate) const DEAD_REMEMBERED_MS: i64 = 86_400_000;
+
 /// A session as loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {

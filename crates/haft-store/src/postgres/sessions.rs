@@ -14,8 +14,8 @@ use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::rows::{CallStage, SessionStatus, from_word};
 use crate::session::{
-    AcquireError, FoundCall, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter,
-    StoredCall,
+    AcquireError, DEAD_REMEMBERED_MS, FoundCall, Lease, ListedSession, RawSession, RawSnapshot,
+    SessionFilter, StoredCall,
 };
 use crate::store::Whole;
 use crate::work::{Moment, Wake};
@@ -98,12 +98,22 @@ impl Postgres {
         now: Moment,
         ttl: Millis,
     ) -> Result<Timestamp, Error> {
+        // Whoever else forgets the same nodes is not waited for, and the subqueries are such that
+        // no plan asks them of any but the long dead.
         let sql = with_clock!(
-            "INSERT INTO nodes (node, lease_until) SELECT $2, now + $3 FROM clock
+            ", forgotten AS (
+               DELETE FROM nodes WHERE node IN (
+                 SELECT node FROM nodes, clock WHERE lease_until < now - $4 AND node <> $2
+                   AND (SELECT 1 FROM sessions WHERE owner = nodes.node LIMIT 1) IS NULL
+                   AND (SELECT 1 FROM clients WHERE clients.node = nodes.node LIMIT 1) IS NULL
+                 FOR UPDATE OF nodes SKIP LOCKED))
+             INSERT INTO nodes (node, lease_until) SELECT $2, now + $3 FROM clock
              ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until
              RETURNING lease_until"
         );
-        let rows = self.heart.query(sql, &[&given(now), &node.as_str(), &number(ttl.0)]).await?;
+        let values: super::Values<'_> =
+            &[&given(now), &node.as_str(), &number(ttl.0), &DEAD_REMEMBERED_MS];
+        let rows = self.heart.query(sql, values).await?;
         let row = rows.first().ok_or_else(|| Error::corrupt("no heartbeat came back"))?;
         Ok(moment(column(row, 0)?))
     }

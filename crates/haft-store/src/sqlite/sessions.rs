@@ -16,8 +16,8 @@ use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 use crate::rows::{CallStage, SessionStatus, from_word};
 use crate::session::{
-    AcquireError, FoundCall, Lease, ListedSession, RawSession, RawSnapshot, SessionFilter,
-    StoredCall,
+    AcquireError, DEAD_REMEMBERED_MS, FoundCall, Lease, ListedSession, RawSession, RawSnapshot,
+    SessionFilter, StoredCall,
 };
 use crate::store::Whole;
 use crate::work::{Moment, Wake};
@@ -70,9 +70,15 @@ impl Sqlite {
         now: Moment,
         ttl: Millis,
     ) -> Result<Timestamp, Error> {
-        let until = time(now) + ttl;
+        let now = time(now);
+        let (until, long_ago) = (now + ttl, now.ms() - DEAD_REMEMBERED_MS);
         self.writer
             .write(Hint::Nothing, move |connection| {
+                let sql = "DELETE FROM nodes WHERE lease_until < ?1 AND node <> ?2
+                             AND NOT EXISTS (SELECT 1 FROM sessions WHERE owner = nodes.node)
+                             AND NOT EXISTS (SELECT 1 FROM clients
+                               WHERE clients.node = nodes.node)";
+                connection.prepare_cached(sql)?.execute(params![long_ago, node.as_str()])?;
                 let sql = "INSERT INTO nodes (node, lease_until) VALUES (?1, ?2)
                            ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until";
                 connection.prepare_cached(sql)?.execute(params![node.as_str(), until.ms()])?;

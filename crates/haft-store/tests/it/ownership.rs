@@ -1,7 +1,7 @@
 //! Who may append: leases, epochs, and what becomes of a node that died.
 
 use haft_core::Millis;
-use haft_store::{AcquireError, AppendError, Fence, Moment};
+use haft_store::{AcquireError, AppendError, Attendance, ClientNote, Fence, Moment};
 
 use crate::backing::on_every_store;
 use crate::driver::{Failed, START, Session, ann, approval, charge, node, ok, read};
@@ -76,6 +76,33 @@ fn a_session_given_back_is_free_and_a_lease_taken_over_is_not_given_back() {
         let nobody = haft_core::SessionId::from_bits(crate::driver::fresh());
         let unknown = store.acquire(nobody, &a, Moment::At(START)).await;
         assert_eq!(unknown, Err(AcquireError::UnknownSession));
+    });
+}
+
+#[test]
+fn a_node_that_died_a_day_ago_is_forgotten_unless_it_left_something_behind() {
+    const N_NODES: &str = "SELECT count(*) FROM nodes";
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let (idle, owner, host, alive) = (node("idle"), node("owner"), node("host"), node("alive"));
+        for node in [&idle, &owner, &host] {
+            store.heartbeat(node, Moment::At(START), TTL).await.unwrap();
+        }
+        let session = Session::create_owned(&store, "acme", Some(owner)).await.id;
+        let note = |attendance| vec![ClientNote { session, tool: "draw".to_owned(), attendance }];
+        store.note_clients(&host, note(Attendance::Here), Moment::At(START)).await.unwrap();
+        let day = |more: u64| Moment::At(START + TTL + Millis(86_400_000 + more));
+        store.heartbeat(&alive, day(0), TTL).await.unwrap();
+        assert_eq!(backing.count(N_NODES).await, 4);
+        store.heartbeat(&alive, day(1), TTL).await.unwrap();
+        assert_eq!(backing.count(N_NODES).await, 3, "of the one there is nothing left");
+        assert_eq!(store.owned_or_orphaned(&alive, day(1)).await.unwrap(), [session]);
+
+        store.acquire(session, &alive, day(1)).await.unwrap();
+        // The clients of a dead node are forgotten when some of another node are noted.
+        store.note_clients(&alive, note(Attendance::Gone), day(1)).await.unwrap();
+        store.heartbeat(&alive, day(2), TTL).await.unwrap();
+        assert_eq!(backing.count(N_NODES).await, 1);
     });
 }
 
