@@ -9,6 +9,9 @@ mod cluster;
 mod commands;
 mod duel;
 mod golden;
+#[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
+#[path = "../../../haft-mcp/tests/it/guarded.rs"]
+mod guarded;
 mod hostile;
 mod mcp;
 mod mounted;

@@ -6,9 +6,8 @@ use haft_core::{Actor, ToolName};
 use rmcp::transport::auth::AuthorizationCallback;
 
 use super::desk::Desk;
-use super::kept::Kept;
-use super::oauth::{Authorizer, Safe, Tokens};
-use super::{Mount, MountConfig, MountError, Mounted, Mounts, Peer};
+use super::oauth::{Authorizer, Tokens};
+use super::{MountConfig, MountError, Mounted, Mounts, Peer};
 
 #[haft_macros::boxed]
 impl Mounts {
@@ -18,11 +17,9 @@ impl Mounts {
         if headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
             return None;
         }
-        let Kept { store, tenant } = &self.0.kept;
-        let key = self.0.secrets.key();
-        let safe = Safe { store: store.clone(), tenant: tenant.clone(), key };
-        let tokens = Tokens::new(safe, config.name.clone(), url, Arc::clone(desk));
-        Some(Authorizer::new(url, oauth.clone(), tokens, self.0.secrets.clone()))
+        let tokens = Tokens::new(self.0.safe.clone(), config.name.clone(), url, Arc::clone(desk));
+        let (authorizations, secrets) = (self.0.authorizations.clone(), self.0.secrets.clone());
+        Some(Authorizer::new((url, oauth.clone()), tokens, authorizations, secrets))
     }
 
     /// Begins to authorize this node at a server, and returns the address that a person opens.
@@ -48,24 +45,26 @@ impl Mounts {
     }
 
     /// Ends an authorization with the address that the person was sent back to, and asks the
-    /// server what it offers on behalf of whoever began it.
+    /// server what it offers on behalf of whoever began it, here or on another node.
     ///
     /// # Errors
     ///
-    /// When it was not begun here, was refused, or the server still cannot be reached.
+    /// When none waits for that answer, it was refused, or the server still cannot be reached.
     pub async fn authorized(&self, returned_to: &str) -> Result<Mounted, MountError> {
         let callback = AuthorizationCallback::from_redirect_url(returned_to);
         let callback = callback.map_err(|_| MountError::NotBegun)?;
-        let mounts: Vec<Arc<Mount>> = self.lock().values().cloned().collect();
-        for mount in mounts {
-            let Some(authorizer) = mount.links.own().authorizer() else { continue };
-            let Some(done) = Box::pin(authorizer.complete(&callback)).await else { continue };
+        let awaited = self.0.authorizations.find(&callback.csrf_token).await?;
+        let awaited = awaited.ok_or(MountError::NotBegun)?;
+        let mount = self.get(&awaited.begun.server)?;
+        let authorizer = mount.links.own().authorizer().ok_or(MountError::NotBegun)?;
+        let done = Box::pin(authorizer.complete(awaited, &callback)).await;
+        let unauthorized = |message: String| {
             let name = mount.config.name.clone();
-            let by = done.map_err(|message| MountError::Unauthorized { name, message })?;
-            mount.links.own().authorized().await;
-            self.take_stock(&mount, &by).await?;
-            return Ok(mount.shown());
-        }
-        Err(MountError::NotBegun)
+            MountError::Unauthorized { name, message }
+        };
+        let by = done.map_err(unauthorized)?;
+        mount.links.own().authorized().await;
+        self.take_stock(&mount, &by).await?;
+        Ok(mount.shown())
     }
 }

@@ -55,7 +55,10 @@ pub enum MountError {
         message: String,
     },
     /// Somebody came back from an authorization that nobody was sent away for.
-    #[error("no authorization of this node waits for that answer: begin it again")]
+    #[error(
+        "no authorization waits for that answer: it was answered already, took longer than 10 \
+         minutes, or was never begun; begin it again"
+    )]
     NotBegun,
     /// What describes it makes no sense.
     #[error(transparent)]

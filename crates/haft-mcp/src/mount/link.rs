@@ -16,26 +16,23 @@ use rmcp::service::{
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport, TokioChildProcess};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::{ChildStderr, Command};
 use tokio::time::Instant;
 
 use super::carrier::Carrier;
 use super::desk::{Desk, Handler};
 use super::error::why_unconnected;
 use super::oauth::{Authorizer, OAuth, Wanted};
+use super::program::{command, remember};
 use super::setting::{Secrets, Setting, VaultEntry};
 
 /// How long to wait before the second try.
 const BACKOFF: Duration = Duration::from_millis(500);
 /// The longest wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// How often it is looked whether another node was given a token.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often a connection is opened in one try: in other words, and with another token.
 const OPENINGS_MAX: usize = 3;
-/// How much of what a program says about itself is remembered.
-const LAST_LINES: usize = 5;
-/// The longest line of it that is read as one.
-const LINE_BYTES: u64 = 4 << 10;
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,6 +195,7 @@ impl Link {
         *lock(&self.offered) = None;
         if let Some(wait) = state.next_try.map(|at| at.saturating_duration_since(Instant::now()))
             && !wait.is_zero()
+            && !self.was_given_elsewhere().await
         {
             let why = match self.health() {
                 Health::Down { message, .. } | Health::Unauthorized { message } => message,
@@ -221,10 +219,25 @@ impl Link {
         }
     }
 
-    /// Returns how long nobody tries to connect.
-    pub(super) async fn rests_for(&self) -> Duration {
+    /// Waits for as long as nobody tries to connect, and at least so long; or until another node
+    /// was given the token that is waited for.
+    pub(super) async fn rested(&self, at_least: Duration) {
         let next_try = self.state.lock().await.next_try;
-        next_try.map(|at| at.saturating_duration_since(Instant::now())).unwrap_or_default()
+        let soonest = Instant::now() + at_least;
+        let until = next_try.map_or(soonest, |at| at.max(soonest));
+        while Instant::now() < until {
+            tokio::time::sleep_until(until.min(Instant::now() + LOOK_EVERY)).await;
+            if self.was_given_elsewhere().await {
+                return self.authorized().await;
+            }
+        }
+    }
+
+    async fn was_given_elsewhere(&self) -> bool {
+        match self.authorizer() {
+            Some(authorizer) => authorizer.was_given_elsewhere().await,
+            None => false,
+        }
     }
 
     fn failed(&self, state: &mut State, message: String) -> String {
@@ -454,34 +467,6 @@ fn sent_headers(
         sent.insert(HeaderName::try_from(&name).map_err(|_| wrong())?, value);
     }
     Ok(sent)
-}
-
-/// Keeps the last lines that a program says on its stderr.
-async fn remember(stderr: ChildStderr, lines: Arc<Mutex<VecDeque<String>>>) {
-    let mut reader = BufReader::new(stderr);
-    let mut line = Vec::new();
-    while (&mut reader).take(LINE_BYTES).read_until(b'\n', &mut line).await.is_ok_and(|n| n > 0) {
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        let mut lines = lock(&lines);
-        lines.push_back(text);
-        if lines.len() > LAST_LINES {
-            lines.pop_front();
-        }
-        line.clear();
-    }
-}
-
-fn command(program: &str, args: &[String], env: &BTreeMap<String, String>) -> Command {
-    let mut command = Command::new(program);
-    // Nothing of this process's environment, where keys are: what it needs is given to it.
-    command.args(args).env_clear();
-    for name in ["PATH", "HOME", "LANG"] {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    command.envs(env).kill_on_drop(true);
-    command
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -16,6 +16,7 @@ mod link;
 mod links;
 mod oauth;
 mod pins;
+mod program;
 mod sessions;
 mod setting;
 mod tool;
@@ -35,6 +36,7 @@ use desk::Desk;
 use kept::Kept;
 use link::{Admission, Link};
 use links::Links;
+use oauth::{Authorizations, Safe};
 use pins::Pins;
 use sessions::Sessions;
 use tool::MountedTool;
@@ -136,6 +138,9 @@ struct Shared {
     sessions: Sessions,
     pins: Pins,
     kept: Kept,
+    /// Where tokens are kept.
+    safe: Safe,
+    authorizations: Authorizations,
     mounted: Mutex<BTreeMap<ToolName, Arc<Mount>>>,
 }
 
@@ -159,10 +164,13 @@ impl Mounts {
         secrets: Secrets,
         tenant: Tenant,
     ) -> Self {
+        let safe = Safe { store: store.clone(), tenant: tenant.clone(), key: secrets.key() };
         Self(Arc::new(Shared {
             registry,
             questions,
             secrets,
+            authorizations: Authorizations::new(safe.clone()),
+            safe,
             sessions: Sessions::of(store.clone(), tenant.clone()),
             pins: Pins::new(store.clone(), tenant.clone()),
             kept: Kept { store, tenant },
@@ -271,15 +279,15 @@ impl Mounts {
     ) -> Result<MountReport, MountError> {
         let name = config.name.clone();
         let mount = self.prepared(config, origin)?;
-        let report = match self.take_stock(&mount, by).await {
-            // Who may authorize it is told that it is there.
+        let (report, first) = match self.take_stock(&mount, by).await {
+            // Who may authorize it is told that it is there; they may come back to another node.
             Err(_) if matches!(mount.links.own().health(), Health::Unauthorized { .. }) => {
-                mount.report()
+                (mount.report(), First::AskNow)
             }
-            taken => taken?,
+            taken => (taken?, First::AskLater),
         };
         self.lock().insert(name.clone(), mount);
-        self.follow(name, First::AskLater);
+        self.follow(name, first);
         Ok(report)
     }
 
@@ -441,7 +449,7 @@ impl Mounts {
                     tracing::warn!(%error, "a mounted server's tools could not be listed");
                     let link = Arc::clone(mount.links.own());
                     drop((mounts, mount));
-                    tokio::time::sleep(link.rests_for().await.max(ASK_AGAIN)).await;
+                    link.rested(ASK_AGAIN).await;
                 }
             }
         });

@@ -5,12 +5,14 @@
 #![expect(clippy::print_stdout, reason = "what is left out is said")]
 #![expect(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
+mod authorized;
 mod brought;
 mod conformance;
 mod direct;
 mod doors;
 mod fixture;
 mod gated;
+mod guarded;
 mod killed;
 #[path = "../../conformance/listen.rs"]
 mod listen;

@@ -5,9 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use haft_core::Actor;
 use rmcp::transport::auth::{
     AuthClient, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
-    AuthorizationRequest, AuthorizationSession, ClientCredentialsConfig, OAuthClientConfig,
+    AuthorizationRequest, AuthorizationSession, ClientCredentialsConfig, InMemoryStateStore,
+    OAuthClientConfig, StateStore as _,
 };
 
+use super::begun::{Authorizations, Awaited, Begun, Client};
 use super::tokens::Tokens;
 use super::wanted::Wanted;
 use super::{Grant, OAuth};
@@ -25,27 +27,18 @@ pub(crate) struct Authorizer {
     secrets: Secrets,
     /// What the server wants that it did not get.
     wanted: Mutex<Option<Wanted>>,
-    begun: tokio::sync::Mutex<Option<Begun>>,
-}
-
-/// An authorization that a person was sent away for.
-struct Begun {
-    /// What they bring back, which nobody else can know.
-    state: String,
-    session: AuthorizationSession,
-    by: Actor,
-}
-
-/// Who this node is to whoever gives tokens.
-struct Client {
-    id: String,
-    secret: Option<String>,
+    authorizations: Authorizations,
 }
 
 impl Authorizer {
-    pub(crate) fn new(url: &str, oauth: OAuth, tokens: Tokens, secrets: Secrets) -> Self {
-        let (wanted, begun) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { url: url.to_owned(), oauth, tokens, secrets, wanted, begun }
+    pub(crate) fn new(
+        (url, oauth): (&str, OAuth),
+        tokens: Tokens,
+        authorizations: Authorizations,
+        secrets: Secrets,
+    ) -> Self {
+        let wanted = Mutex::default();
+        Self { url: url.to_owned(), oauth, tokens, secrets, wanted, authorizations }
     }
 
     /// Returns whether the server waits for somebody to authorize this node.
@@ -81,15 +74,28 @@ impl Authorizer {
         match self.oauth.grant {
             Grant::ClientCredentials => self.exchange(&wanted).await?,
             Grant::AuthorizationCode => {
-                let before = self.access_token().await;
-                let found = matches!(wanted, Wanted::Token { .. }) && self.tokens.look().await?;
-                if !found || self.access_token().await == before {
+                if !self.finds_another().await? {
                     return Err(self.asks_for());
                 }
             }
         }
         *self.wanted() = None;
         Ok(())
+    }
+
+    /// Returns whether another node was given the token that this one waits for.
+    pub(crate) async fn was_given_elsewhere(&self) -> bool {
+        // A store that has trouble has no news.
+        let news = self.is_wanted() && self.finds_another().await.unwrap_or(false);
+        if news {
+            *self.wanted() = None;
+        }
+        news
+    }
+
+    async fn finds_another(&self) -> Result<bool, String> {
+        let before = self.access_token().await;
+        Ok(self.tokens.look().await? && self.access_token().await != before)
     }
 
     fn asks_for(&self) -> String {
@@ -144,41 +150,63 @@ impl Authorizer {
         let challenge = wanted.as_ref().map(Wanted::challenge);
         let metadata = discover(&mut manager, challenge).await?;
         let client = self.chosen(&mut manager, &metadata, back_to).await?;
-        manager.set_credential_store(self.tokens.of_client(client.secret.clone()));
+        let noted = InMemoryStateStore::new();
+        manager.set_state_store(noted.clone());
         let request = AuthorizationRequest::new(back_to)
             .with_initial_scope_selection()
             .with_scopes(self.scopes(wanted.as_ref()).await)
-            .with_preregistered_client(client.id);
-        let request = match client.secret {
-            Some(secret) => request.with_client_secret(secret),
+            .with_preregistered_client(client.id.clone());
+        let request = match &client.secret {
+            Some(secret) => request.with_client_secret(secret.clone()),
             None => request,
         };
         let session = AuthorizationSession::new(manager, request).await;
         let session = session.map_err(|(_, error)| said(error))?;
-        let url = session.get_authorization_url().to_owned();
-        let state = state_of(&url).ok_or("its address for people has no `state`")?;
-        *self.begun.lock().await = Some(Begun { state, session, by: by.clone() });
-        Ok(url)
+        let open = session.get_authorization_url().to_owned();
+        let state = state_of(&open).ok_or("its address for people has no `state`")?;
+        let state = noted.load(&state).await.map_err(said)?;
+        let begun = Begun {
+            server: self.tokens.server().clone(),
+            url: self.url.clone(),
+            state: state.ok_or("its address for people has another `state`")?,
+            client,
+            metadata,
+            challenge: challenge.map(str::to_owned),
+            back_to: back_to.to_owned(),
+            by: by.clone(),
+        };
+        self.authorizations.keep(begun).await?;
+        Ok(open)
     }
 
-    /// Ends the authorization that a person came back from, if it was begun here, and returns who
-    /// began it.
+    /// Ends an authorization with what a person came back with, and returns who began it, on
+    /// whatever node that was.
     pub(crate) async fn complete(
         &self,
+        awaited: Awaited,
         callback: &AuthorizationCallback,
-    ) -> Option<Result<Actor, String>> {
-        let mut begun = self.begun.lock().await;
-        let known = begun.as_ref().filter(|begun| begun.state == callback.csrf_token)?;
+    ) -> Result<Actor, String> {
+        let begun = awaited.begun.clone();
+        if begun.url != self.url {
+            return Err("it is mounted at another address by now: begin it again".to_owned());
+        }
+        let mut manager = self.manager(begun.client.secret.clone()).await?;
+        // What the token is for is the server's to say; the code goes to whom the person was sent.
+        discover(&mut manager, begun.challenge.as_deref()).await?;
+        manager.set_metadata(begun.metadata);
+        let client = OAuthClientConfig::new(begun.client.id, begun.back_to);
+        let client = match begun.client.secret {
+            Some(secret) => client.with_client_secret(secret),
+            None => client,
+        };
+        manager.configure_client(client).map_err(said)?;
+        manager.set_state_store(awaited);
         let (code, state) = (&callback.code, &callback.csrf_token);
         let issuer = callback.issuer.as_deref();
-        let done = known.session.handle_callback_with_issuer(code, state, issuer).await;
-        // One that somebody else has made up leaves the way open for the right one.
-        if let Err(error) = done {
-            return Some(Err(said(error)));
-        }
-        let by = begun.take().map(|begun| begun.by)?;
+        let token = manager.exchange_code_for_token_with_issuer(code, state, issuer).await;
+        token.map_err(said)?;
         *self.wanted() = None;
-        Some(Ok(by))
+        Ok(begun.by)
     }
 
     async fn manager(&self, secret: Option<String>) -> Result<AuthorizationManager, String> {

@@ -5,10 +5,12 @@
 //! there, and is sent back here with a code. The protocol itself is `rmcp`'s.
 
 mod authorizer;
+mod begun;
 mod tokens;
 mod wanted;
 
 pub(super) use authorizer::Authorizer;
+pub(super) use begun::Authorizations;
 pub(super) use tokens::{Safe, Tokens};
 pub(super) use wanted::Wanted;
 

@@ -53,6 +53,11 @@ impl Tokens {
         Self(Arc::new(Shared { safe, server, bound_to, desk, known: Mutex::default() }))
     }
 
+    /// Returns the mount that they are for.
+    pub(super) fn server(&self) -> &ToolName {
+        &self.0.server
+    }
+
     pub(super) async fn known(&self) -> Option<Granted> {
         self.0.known.lock().await.clone()
     }
