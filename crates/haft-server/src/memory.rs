@@ -2,9 +2,16 @@
 //!
 //! A memory is a key of its store's space, and so is its path, which names the memory that has
 //! it. Both are written in one step, so that no two memories ever have one path.
+//!
+//! A version that is redacted is erased from the store; what it did, and who redacted it when, is
+//! kept under its id in a space beside.
+
+use std::collections::BTreeSet;
 
 use haft_core::{Actor, ActorKind, Digest, Timestamp};
-use haft_store::{Expected, Page, Place, Put, PutError, Store, Tenant, Which};
+use haft_store::{
+    Erased, Erasure, Expected, Page, Place, Put, PutError, Store, Tenant, VersionInfo, Which,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -40,6 +47,67 @@ struct Kept {
     path: String,
     content: String,
     created_at: Timestamp,
+}
+
+/// What is kept of a version that was redacted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Remains {
+    operation: Operation,
+}
+
+/// A version, for whoever looks at the history.
+#[derive(Debug, Clone)]
+pub(crate) enum Version {
+    Kept(Memory),
+    Redacted(Redacted),
+}
+
+impl Version {
+    pub(crate) fn operation(&self) -> Operation {
+        match self {
+            Self::Kept(memory) => memory.operation(),
+            Self::Redacted(redacted) => redacted.remains.operation,
+        }
+    }
+
+    /// Writes it as the API shows a version.
+    pub(crate) fn shown(&self, store: &str, view: View) -> Value {
+        match self {
+            Self::Kept(memory) => memory.version_shown(store, view),
+            Self::Redacted(redacted) => redacted.shown(store),
+        }
+    }
+}
+
+/// A version without its path and its content.
+#[derive(Debug, Clone)]
+pub(crate) struct Redacted {
+    /// Of the memory.
+    id: String,
+    version: VersionInfo,
+    remains: Remains,
+    /// Who redacted it, and when.
+    redaction: VersionInfo,
+}
+
+impl Redacted {
+    fn shown(&self, store: &str) -> Value {
+        json!({
+            "id": version_id(&self.id, self.version.number),
+            "type": "memory_version",
+            "memory_id": self.id,
+            "memory_store_id": store,
+            "operation": self.remains.operation,
+            "path": null,
+            "content": null,
+            "content_sha256": null,
+            "content_size_bytes": null,
+            "created_at": self.version.at.to_string(),
+            "created_by": actor(&self.version.by),
+            "redacted_at": self.redaction.at.to_string(),
+            "redacted_by": actor(&self.redaction.by),
+        })
+    }
 }
 
 /// A memory in one of its versions.
@@ -85,8 +153,14 @@ impl Memory {
         })
     }
 
+    fn read(id: &str, info: VersionInfo, body: &[u8]) -> Result<Self, Error> {
+        let kept = serde_json::from_slice(body).map_err(Error::internal)?;
+        let VersionInfo { number, at, by, .. } = info;
+        Ok(Self { id: id.to_owned(), number, at, by, kept })
+    }
+
     /// Writes it as the API shows a version.
-    pub(crate) fn version_shown(&self, store: &str, view: View) -> Value {
+    fn version_shown(&self, store: &str, view: View) -> Value {
         let content = (self.kept.operation != Operation::Deleted).then_some(&self.kept.content);
         json!({
             "id": self.version_id(),
@@ -106,9 +180,12 @@ impl Memory {
     }
 
     fn version_id(&self) -> String {
-        let bare = self.id.trim_start_matches("mem_");
-        format!("memver_{bare}_{}", self.number)
+        version_id(&self.id, self.number)
     }
+}
+
+fn version_id(memory: &str, number: u64) -> String {
+    format!("memver_{}_{number}", memory.trim_start_matches("mem_"))
 }
 
 /// Reads the id of a version: which memory, and which of its versions.
@@ -187,14 +264,39 @@ impl Memories<'_> {
         Ok(Place::new(self.tenant.clone(), &space, &sha256(path))?)
     }
 
+    fn redactions(&self) -> String {
+        format!("v1/memory_stores/{}/redactions", self.of)
+    }
+
+    fn redaction_place(&self, memory: &str, number: u64) -> Result<Place, Error> {
+        let key = version_id(memory, number);
+        Ok(Place::new(self.tenant.clone(), &self.redactions(), &key)?)
+    }
+
     /// Reads a version of a memory, also one that says that the memory is gone.
     pub(crate) async fn version(&self, id: &str, which: Which) -> Result<Option<Memory>, Error> {
         let Ok(place) = self.place(id) else { return Ok(None) };
         let Some(version) = self.store.version(&place, which).await? else { return Ok(None) };
-        let Some(body) = version.body else { return Ok(None) };
-        let kept = serde_json::from_slice(&body).map_err(Error::internal)?;
-        let (number, at, by) = (version.info.number, version.info.at, version.info.by);
-        Ok(Some(Memory { id: id.to_owned(), number, at, by, kept }))
+        version.body.map(|body| Memory::read(id, version.info, &body)).transpose()
+    }
+
+    /// Reads a version for whoever looks at the history, also one that was redacted.
+    pub(crate) async fn past(&self, id: &str, number: u64) -> Result<Option<Version>, Error> {
+        let Ok(place) = self.place(id) else { return Ok(None) };
+        let Some(found) = self.store.version(&place, Which::Number(number)).await? else {
+            return Ok(None);
+        };
+        if let Some(body) = found.body {
+            return Ok(Some(Version::Kept(Memory::read(id, found.info, &body)?)));
+        }
+        let redaction = self.redaction_place(id, number)?;
+        let Some(redaction) = self.store.version(&redaction, Which::Latest).await? else {
+            return Ok(None);
+        };
+        let remains = redaction.body.unwrap_or_default();
+        let remains = serde_json::from_slice(&remains).map_err(Error::internal)?;
+        let (id, version, redaction) = (id.to_owned(), found.info, redaction.info);
+        Ok(Some(Version::Redacted(Redacted { id, version, remains, redaction })))
     }
 
     /// Reads a memory that must be there.
@@ -232,15 +334,23 @@ impl Memories<'_> {
     }
 
     /// Returns the ids of all memories that there ever were.
-    pub(crate) async fn ids(&self) -> Result<Vec<String>, Error> {
-        let (mut ids, limit): (Vec<String>, u32) = (Vec::new(), 500);
+    pub(crate) async fn ids(&self) -> Result<BTreeSet<String>, Error> {
+        let mut ids = BTreeSet::from_iter(self.keys(&self.space()).await?);
+        // One whose last version was redacted has no key with content any more.
+        let redacted = self.keys(&self.redactions()).await?;
+        ids.extend(redacted.iter().filter_map(|id| Some(version_of(id)?.0)));
+        Ok(ids)
+    }
+
+    async fn keys(&self, space: &str) -> Result<Vec<String>, Error> {
+        let (mut all, limit): (Vec<String>, u32) = (Vec::new(), 500);
         loop {
-            let page = Page { after: ids.last().cloned(), limit };
-            let keys = self.store.keys(self.tenant, &self.space(), &page).await?;
+            let page = Page { after: all.last().cloned(), limit };
+            let keys = self.store.keys(self.tenant, space, &page).await?;
             let is_last = keys.len() < limit as usize;
-            ids.extend(keys.into_iter().map(|(id, _)| id));
+            all.extend(keys.into_iter().map(|(key, _)| key));
             if is_last {
-                return Ok(ids);
+                return Ok(all);
             }
         }
     }
@@ -308,6 +418,39 @@ impl Memories<'_> {
         let expected = Expected::Version(seen.number);
         let puts = vec![self.freed(&seen.kept.path)?, self.written(&seen.id, expected, &gone)?];
         self.put(puts, by, at).await
+    }
+
+    /// Erases a version for ever, except for who did what when. That of a memory as it stands has
+    /// to make place for another first.
+    pub(crate) async fn redact(
+        &self,
+        id: &str,
+        number: u64,
+        (by, at): (&Actor, Timestamp),
+    ) -> Result<Option<Version>, Error> {
+        let found = match self.past(id, number).await? {
+            Some(Version::Kept(found)) => found,
+            over => return Ok(over),
+        };
+        let latest = self.version(id, Which::Latest).await?;
+        let is_latest = latest.is_some_and(|latest| latest.number == number);
+        if is_latest && found.operation() != Operation::Deleted {
+            return Err(Error::invalid(format!(
+                "`{}` is what the memory holds; change or delete the memory first, then redact it",
+                found.version_id()
+            )));
+        }
+        let remains = Remains { operation: found.operation() };
+        let body = Some(serde_json::to_vec(&remains).map_err(Error::internal)?);
+        let (place, expected) = (self.redaction_place(id, number)?, Expected::Absent);
+        let puts = vec![Put { place, expected, body }];
+        let versions = Erased::Number(number);
+        let erasures = vec![Erasure { place: self.place(id)?, versions }];
+        match self.store.erase(erasures, puts, by, at).await {
+            // Someone else redacted it meanwhile.
+            Ok(_) | Err(PutError::Moved { .. }) => self.past(id, number).await,
+            Err(PutError::Store(error)) => Err(error.into()),
+        }
     }
 
     fn claim(&self, path: &str, id: &str) -> Result<Put, Error> {

@@ -150,6 +150,15 @@ impl House {
         Visitor { address: self.address.clone(), key }
     }
 
+    /// Whether any file of the store holds a text.
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        let files = std::fs::read_dir(self.data.path()).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.is_file()).any(|path| {
+            let bytes = std::fs::read(path).unwrap();
+            bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        })
+    }
+
     /// Returns how many notes there are: one, until it is deleted.
     pub(crate) fn notes(&self) -> u32 {
         self.notes.load(Ordering::SeqCst)

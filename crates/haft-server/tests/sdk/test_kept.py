@@ -83,8 +83,36 @@ def test_every_change_of_a_memory_stays_as_a_version(client):
     assert history[0].content_sha256 is None and history[0].path == "/a"
     first = versions.retrieve(history[2].id, memory_store_id=store.id)
     assert (first.content, first.created_by.type) == ("one", "user_actor")
-    with pytest.raises(anthropic.BadRequestError, match="redact"):
-        versions.redact(first.id, memory_store_id=store.id)
+
+
+def test_a_version_that_is_redacted_keeps_only_who_did_what_when(client, data):
+    store = client.beta.memory_stores.create(name="Secrets")
+    memories = client.beta.memory_stores.memories
+    versions = client.beta.memory_stores.memory_versions
+    memory = memories.create(store.id, path="/redact-path", content="redact-me-entirely")
+    current = memory.memory_version_id
+    with pytest.raises(anthropic.BadRequestError, match="change or delete the memory first"):
+        versions.redact(current, memory_store_id=store.id)
+    memories.update(memory.id, memory_store_id=store.id, path="/b", content="kept")
+    redacted = versions.redact(current, memory_store_id=store.id)
+    assert (redacted.id, redacted.operation, redacted.memory_id) == (current, "created", memory.id)
+    gone = (redacted.content, redacted.path, redacted.content_sha256, redacted.content_size_bytes)
+    assert gone == (None, None, None, None)
+    assert redacted.created_by.type == redacted.redacted_by.type == "user_actor"
+    assert redacted.redacted_at >= redacted.created_at
+    assert versions.redact(current, memory_store_id=store.id) == redacted
+    assert versions.retrieve(current, memory_store_id=store.id) == redacted
+    assert memories.retrieve(memory.id, memory_store_id=store.id).content == "kept"
+    stored = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+    assert b"redact-me-entirely" not in stored and b"redact-path" not in stored
+    memories.delete(memory.id, memory_store_id=store.id)
+    for version in list(versions.list(store.id)):
+        versions.redact(version.id, memory_store_id=store.id)
+    history = list(versions.list(store.id, memory_id=memory.id))
+    assert [version.operation for version in history] == ["deleted", "modified", "created"]
+    assert all(version.redacted_at and version.path is None for version in history)
+    with pytest.raises(anthropic.NotFoundError):
+        versions.redact("memver_none_1", memory_store_id=store.id)
 
 
 def test_an_archived_store_takes_nothing_and_a_deleted_one_is_gone(client):

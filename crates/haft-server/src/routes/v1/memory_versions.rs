@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use haft_store::Which;
 use serde_json::Value;
 
 use super::memories::{limit, memories, store_of, view};
@@ -26,8 +25,25 @@ pub(crate) async fn retrieve(
     store_of(&app, &caller, &store).await?;
     let missing = || Error::not_found("memory version", &id);
     let (memory, number) = version_of(&id).ok_or_else(missing)?;
-    let found = memories(&app, &caller, &store).version(&memory, Which::Number(number)).await?;
-    Ok(Json(found.ok_or_else(missing)?.version_shown(&store, view)))
+    let found = memories(&app, &caller, &store).past(&memory, number).await?;
+    Ok(Json(found.ok_or_else(missing)?.shown(&store, view)))
+}
+
+/// Also in a store that is archived: what must go, must go.
+pub(crate) async fn redact(
+    State(app): State<App>,
+    caller: Caller,
+    Path((store, id)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    store_of(&app, &caller, &store).await?;
+    let missing = || Error::not_found("memory version", &id);
+    let (memory, number) = version_of(&id).ok_or_else(missing)?;
+    let by = (&caller.actor, app.now());
+    let redacted = memories(&app, &caller, &store).redact(&memory, number, by).await?;
+    Ok(Json(redacted.ok_or_else(missing)?.shown(&store, View::Full)))
 }
 
 /// The newest first.
@@ -58,9 +74,8 @@ pub(crate) async fn list(
     let mut data: Vec<Value> = Vec::new();
     let mut is_reached = after.is_none();
     for (_, id, number) in versions.iter().rev() {
-        let found = memories.version(id, Which::Number(*number)).await?;
-        let Some(version) = found else { continue };
-        let shown = version.version_shown(&store, view);
+        let Some(version) = memories.past(id, *number).await? else { continue };
+        let shown = version.shown(&store, view);
         if !is_reached {
             is_reached = shown["id"].as_str() == after.as_deref();
             continue;

@@ -154,9 +154,9 @@ fn memories() -> Paths {
             "/memory_stores/{store}/memory_versions/{version}",
             get(memory_versions::retrieve).query(&[VIEW]),
         )
-        .refusing(
+        .route(
             "/memory_stores/{store}/memory_versions/{version}/redact",
-            absent("redacting a memory version"),
+            post(memory_versions::redact),
         )
 }
 
