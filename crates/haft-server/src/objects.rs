@@ -1,7 +1,7 @@
 //! Named things of a tenant (agents, environments …), kept as versions in the store.
 
 use haft_core::{Actor, Timestamp};
-use haft_store::{Expected, Page, Place, Put, Store, Tenant, VersionInfo, Which};
+use haft_store::{Erased, Erasure, Expected, Page, Place, Put, Store, Tenant, VersionInfo, Which};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -113,6 +113,22 @@ impl Objects {
         at: Timestamp,
     ) -> Result<u64, Error> {
         let written = self.put_all(vec![(place, expected, members)], by, at).await?;
+        written.first().copied().ok_or_else(|| Error::internal("the store wrote no version"))
+    }
+
+    /// Writes a version like [`Self::put`], and erases all before it in the same step.
+    pub(crate) async fn replace(
+        &self,
+        place: Place,
+        expected: Expected,
+        members: &Members,
+        by: &Actor,
+        at: Timestamp,
+    ) -> Result<u64, Error> {
+        let body = Some(serde_json::to_vec(members).map_err(Error::internal)?);
+        let erasures = vec![Erasure { place: place.clone(), versions: Erased::Earlier }];
+        let written =
+            self.store.erase(erasures, vec![Put { place, expected, body }], by, at).await?;
         written.first().copied().ok_or_else(|| Error::internal("the store wrote no version"))
     }
 

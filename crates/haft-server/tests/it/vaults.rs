@@ -5,7 +5,7 @@ use std::time::Duration;
 use haft_mcp::{Mounts, Questions};
 use haft_runtime::{HaftBuilder, SealingKey};
 use haft_server::{Config, Scope, vault_secrets};
-use haft_store::Tenant;
+use haft_store::{Page, Place, Tenant, Which};
 use serde_json::{Value, json};
 
 use crate::house::{House, Visitor};
@@ -111,6 +111,20 @@ impl Ground {
 
     async fn session(&self, vaults: &[&str]) -> String {
         text(&self.ann.post("/v1/sessions", &self.wanted(vaults)).await["id"])
+    }
+
+    /// The sealed secret of each version of a credential, the latest first.
+    async fn sealed(&self, credential: &str) -> Vec<Option<String>> {
+        let (space, id) = credential.trim_start_matches('/').rsplit_once('/').unwrap();
+        let place = Place::new(Tenant::new("default").unwrap(), space, id).unwrap();
+        let (store, mut sealed) = (self.house.haft.store(), Vec::new());
+        for info in store.versions(&place, &Page::first(50)).await.unwrap() {
+            let version = store.version(&place, Which::Number(info.number)).await.unwrap();
+            let body = version.unwrap().body.unwrap_or_else(|| b"{}".to_vec());
+            let members: Value = serde_json::from_slice(&body).unwrap();
+            sealed.push(members["sealed"].as_str().map(str::to_owned));
+        }
+        sealed
     }
 
     async fn delete(&self, path: &str) {
@@ -276,6 +290,53 @@ async fn a_credential_that_is_gone_has_nothing_in_its_place() {
     let (status, told) = ground.ann.ask("POST", &path, &json!({"auth": never})).await;
     assert_eq!(status, 400);
     assert!(told.to_string().contains("auth.expires_at: expected a time like"), "{told}");
+}
+
+// A secret that was changed, or that nobody may use any more, is nowhere any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_is_over_is_in_no_version_and_in_no_file() {
+    let ground = Ground::new().await;
+    let secret = async |credential: &str| ground.sealed(credential).await[0].clone().unwrap();
+    let (vault, credential) = ground.vault("CANARY-ann-1").await;
+    let first = secret(&credential).await;
+    assert!(ground.house.holds(&first));
+    let rotated = json!({"auth": {"type": "static_bearer", "token": "CANARY-cat-2"}});
+    ground.ann.post(&credential, &rotated).await;
+    ground.ann.post(&credential, &json!({"display_name": "renamed"})).await;
+    let second = secret(&credential).await;
+    assert_eq!(ground.sealed(&credential).await, [Some(second.clone()), None, None]);
+    assert!(!ground.house.holds(&first) && ground.house.holds(&second));
+    let session = ground.session(&[&vault]).await;
+    assert_eq!(ground.who(&session).await, "you are cat");
+    ground.ann.post(&format!("{credential}/archive"), &json!({})).await;
+    assert_eq!(ground.sealed(&credential).await, [const { None }; 4]);
+
+    let deleted = ground.put(&vault, "CANARY-dan-1").await;
+    let third = secret(&deleted).await;
+    ground.delete(&deleted).await;
+    assert_eq!(ground.sealed(&deleted).await, [None, None]);
+    assert!(!ground.house.holds(&second) && !ground.house.holds(&third));
+}
+
+// Nothing of a vault that ended is used any more, so that nothing of it is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vault_that_ends_takes_its_secrets_along() {
+    let ground = Ground::new().await;
+    let (archived, of_archived) = ground.vault("CANARY-ann-1").await;
+    let (deleted, of_deleted) = ground.vault("CANARY-bob-1").await;
+    let mut secrets = ground.sealed(&of_archived).await;
+    secrets.extend(ground.sealed(&of_deleted).await);
+    let used = ground.session(&[&deleted]).await;
+    ground.ann.post(&format!("/v1/vaults/{archived}/archive"), &json!({})).await;
+    ground.delete(&format!("/v1/vaults/{deleted}")).await;
+    for credential in [&of_archived, &of_deleted] {
+        assert_eq!(ground.sealed(credential).await, [None, None]);
+    }
+    assert!(secrets.iter().flatten().all(|secret| !ground.house.holds(secret)));
+    assert_eq!(secrets.iter().flatten().count(), 2);
+    assert!(ground.ann.get(&of_archived).await["archived_at"].is_string());
+    ground.ann.refused("GET", &of_deleted, &Value::Null, 404).await;
+    assert!(ground.refused(&used).await.contains("was deleted;"));
 }
 
 // S2-41: a sub-agent works for the same people.

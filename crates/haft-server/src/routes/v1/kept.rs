@@ -27,6 +27,23 @@ pub(super) trait Kept: DeserializeOwned + JsonSchema + Send + 'static {
 
     /// Fills in what was left out, and refuses what is not done.
     fn settled(&self) -> Result<Members, Error>;
+
+    /// Ends what is kept in one that is about to end.
+    fn end(
+        _app: &App,
+        _caller: &Caller,
+        _id: &str,
+        _end: End,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+}
+
+/// How a thing ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Archived,
+    Deleted,
 }
 
 /// What a change to `null` means.
@@ -123,6 +140,7 @@ async fn archive<K: Kept>(
     caller.require(Scope::Write)?;
     params.finish()?;
     let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    K::end(&app, &caller, &id, End::Archived).await?;
     Ok(Json(shown::<K>(&archived(&app, &caller, K::SORT, kept).await?)))
 }
 
@@ -134,7 +152,10 @@ async fn delete<K: Kept>(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    app.objects().remove(&caller.tenant, K::SORT, &id, &caller.actor, app.now()).await?;
+    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    K::end(&app, &caller, &id, End::Deleted).await?;
+    let place = K::SORT.place(&caller.tenant, &id)?;
+    app.objects().delete(place, &kept, &caller.actor, app.now()).await?;
     Ok(Json(json!({ "id": id, "type": format!("{}_deleted", K::KIND) })))
 }
 

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::agents::{merged, require_current};
+use super::kept::End;
 use super::{page, with_archived};
 use crate::app::App;
 use crate::caller::Caller;
@@ -283,10 +284,59 @@ pub(crate) async fn update(
             _ => return Err(Error::unsupported(&format!("a change of `{name}`"))),
         }
     }
-    let (to, at) = (place(&caller, &vault, &id)?, app.now());
-    let expected = Expected::Version(credential.number);
-    let number = app.objects().put(to, expected, &members, &caller.actor, at).await?;
-    Ok(Json(shown(&vault, &Object { id, number, members, at })))
+    let at = app.now();
+    Ok(Json(shown(&vault, &replaced(&app, &caller, &vault, credential, (members, at)).await?)))
+}
+
+/// Writes what a credential is from now on. What it was may hold another secret, or one that nobody
+/// may use any more, and is erased.
+async fn replaced(
+    app: &App,
+    caller: &Caller,
+    vault: &str,
+    seen: Object,
+    (members, at): (Members, Timestamp),
+) -> Result<Object, Error> {
+    let (to, expected) = (place(caller, vault, &seen.id)?, Expected::Version(seen.number));
+    let number = app.objects().replace(to, expected, &members, &caller.actor, at).await?;
+    Ok(Object { number, members, at, ..seen })
+}
+
+/// Ends all credentials of a vault that ends.
+pub(super) async fn end_all(
+    app: &App,
+    caller: &Caller,
+    vault: &str,
+    end: End,
+) -> Result<(), Error> {
+    let all = all(app.objects(), &caller.tenant, vault).await?;
+    for Credential(credential) in all.into_iter().filter(Credential::is_current) {
+        let at = app.now();
+        let members = match end {
+            End::Archived => archived(&credential, at),
+            End::Deleted => deleted(&credential, at),
+        };
+        replaced(app, caller, vault, credential, (members, at)).await?;
+    }
+    Ok(())
+}
+
+/// What stays of a credential that is archived: all but the secret.
+fn archived(credential: &Object, at: Timestamp) -> Members {
+    let mut members = credential.members.clone();
+    members.insert("archived_at".to_owned(), at.to_string().into());
+    members.remove("sealed");
+    members
+}
+
+/// What stays of a credential that is deleted: what it was for.
+fn deleted(credential: &Object, at: Timestamp) -> Members {
+    let auth = credential.members.get("auth");
+    let server = auth.and_then(|auth| auth.get("mcp_server_url"));
+    Members::from_iter([
+        ("auth".to_owned(), json!({ "mcp_server_url": server })),
+        ("deleted_at".to_owned(), at.to_string().into()),
+    ])
 }
 
 /// What a credential is after a change: another secret for the same server.
@@ -318,13 +368,9 @@ pub(crate) async fn archive(
     if credential.is_archived() {
         return Ok(Json(shown(&vault, &credential)));
     }
-    let (at, mut members) = (app.now(), credential.members.clone());
-    members.insert("archived_at".to_owned(), at.to_string().into());
-    // What nobody may use any more is not kept.
-    members.remove("sealed");
-    let (to, expected) = (place(&caller, &vault, &id)?, Expected::Version(credential.number));
-    let number = app.objects().put(to, expected, &members, &caller.actor, at).await?;
-    Ok(Json(shown(&vault, &Object { id, number, members, at })))
+    let at = app.now();
+    let members = archived(&credential, at);
+    Ok(Json(shown(&vault, &replaced(&app, &caller, &vault, credential, (members, at)).await?)))
 }
 
 pub(crate) async fn delete(
@@ -336,15 +382,9 @@ pub(crate) async fn delete(
     caller.require(Scope::Write)?;
     params.finish()?;
     let credential = find(&app, &caller, &vault, &id).await?;
-    let (at, place) = (app.now(), place(&caller, &vault, &id)?);
-    let auth = credential.members.get("auth");
-    let server = auth.and_then(|auth| auth.get("mcp_server_url"));
-    let members = Members::from_iter([
-        ("auth".to_owned(), json!({ "mcp_server_url": server })),
-        ("deleted_at".to_owned(), at.to_string().into()),
-    ]);
-    let expected = Expected::Version(credential.number);
-    app.objects().put(place, expected, &members, &caller.actor, at).await?;
+    let at = app.now();
+    let members = deleted(&credential, at);
+    replaced(&app, &caller, &vault, credential, (members, at)).await?;
     Ok(Json(json!({ "id": id, "type": "vault_credential_deleted" })))
 }
 

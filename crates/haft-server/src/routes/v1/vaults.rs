@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::kept::{Kept, Null};
+use super::kept::{End, Kept, Null};
+use super::vault_credentials;
+use crate::app::App;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::objects::{Members, Sort};
 use crate::plan::checked_metadata;
@@ -34,5 +37,9 @@ impl Kept for Declared {
             ("display_name".to_owned(), self.display_name.as_str().into()),
             ("metadata".to_owned(), json!(self.metadata)),
         ]))
+    }
+
+    async fn end(app: &App, caller: &Caller, id: &str, end: End) -> Result<(), Error> {
+        vault_credentials::end_all(app, caller, id, end).await
     }
 }
