@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haft_agent::http::Reach;
 use haft_mcp::{Mounts, Questions};
 use haft_runtime::SealingKey;
 use haft_runtime::registry::Registry;
@@ -15,13 +16,14 @@ use crate::config::ConfigFile;
 /// How often the configuration is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The mounts of a node that is about to start.
+/// The mounts of a node that is about to start, which refreshes credentials within a reach.
 pub(crate) fn made(
     registry: Registry,
     store: Store,
     (questions, key, tenant): (&Questions, SealingKey, Tenant),
+    reach: Reach,
 ) -> Mounts {
-    let secrets = vault_secrets(store.clone(), tenant.clone(), key);
+    let secrets = vault_secrets(store.clone(), tenant.clone(), key, reach);
     Mounts::new(registry, store, questions.clone(), secrets, tenant)
 }
 

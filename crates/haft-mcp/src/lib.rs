@@ -22,8 +22,8 @@ mod server;
 pub use handle::{Handle, HandleError};
 pub use mount::{
     AddedCommands, Change, Credential, CredentialFuture, Declared, DeclaredError, Grant, Health,
-    MountConfig, MountError, MountReport, Mounted, Mounts, OAuth, Origin, Peer, SecretFuture,
-    Secrets, Setting, SettingError, VaultEntry,
+    MountConfig, MountError, MountReport, Mounted, Mounts, OAuth, Origin, Peer, RenewalFuture,
+    SecretFuture, Secrets, Setting, SettingError, VaultEntry,
 };
 pub use principal::Principal;
 pub use questions::{Attached, Kind, Question, Questions, install};

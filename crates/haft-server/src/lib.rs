@@ -22,6 +22,7 @@ mod in_process;
 mod input;
 mod invitation;
 mod keys;
+mod mcp_oauth;
 mod mcp_toolset;
 mod memory;
 mod memory_tools;

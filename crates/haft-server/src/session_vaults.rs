@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_core::session::Open;
-use haft_core::{SessionId, Timestamp};
+use haft_core::{Millis, SessionId, Timestamp};
 use haft_mcp::{Credential as Brought, VaultEntry};
 use haft_runtime::{Clock, ToolError};
 use haft_store::{Store, Tenant, Which};
@@ -18,14 +18,18 @@ use serde_json::Value;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
+use crate::mcp_oauth::{Refresher, can_refresh};
 use crate::objects::{Object, Objects, Sort};
 use crate::routes::v1::agents::require_current;
 use crate::routes::v1::vault_credentials::{self, Credential};
+use crate::secrets::unrefreshed;
 
 /// How many vaults a session may have: each is looked through before a call.
 const VAULTS_MAX: usize = 50;
 /// How many sessions are remembered.
 const REMEMBERED_MAX: usize = 4096;
+/// How long before its end an access token is refreshed, so that it lasts for the call.
+const REFRESHED_BEFORE: Millis = Millis::from_secs(30);
 
 /// Refuses vaults that are not there, and those with what no session is given.
 pub(crate) async fn checked(app: &App, caller: &Caller, vaults: &[String]) -> Result<(), Error> {
@@ -54,6 +58,7 @@ struct Shared {
     store: Store,
     objects: Objects,
     tenant: Tenant,
+    refresher: Refresher,
     /// What never changes. Ids are ordered by time.
     known: Mutex<BTreeMap<SessionId, Arc<Chosen>>>,
 }
@@ -67,9 +72,9 @@ struct Chosen {
 }
 
 impl SessionVaults {
-    pub(crate) fn of(store: Store, tenant: Tenant) -> Self {
+    pub(crate) fn of(store: Store, tenant: Tenant, refresher: Refresher) -> Self {
         let (objects, known) = (Objects::new(store.clone()), Mutex::default());
-        Self(Arc::new(Shared { store, objects, tenant, known }))
+        Self(Arc::new(Shared { store, objects, tenant, refresher, known }))
     }
 
     /// Returns what the server at an address is shown when a session calls it.
@@ -85,12 +90,33 @@ impl SessionVaults {
                 continue;
             }
             let kept = self.kept(vault).await?;
-            let usable = usable(vault, kept.as_ref(), &meant, Clock::System.now());
-            let (id, version) = usable.map_err(ToolError::auth)?;
-            let entry = VaultEntry { vault: vault.clone(), entry: id.to_owned() };
+            let usable = usable(vault, kept.as_ref(), &meant).map_err(ToolError::auth)?;
+            let version = self.unexpired(vault, usable).await.map_err(ToolError::auth)?;
+            let entry = VaultEntry { vault: vault.clone(), entry: usable.0.id.clone() };
             return Ok(Some(Brought { entry, version }));
         }
         Ok(None)
+    }
+
+    /// Returns the version of a credential whose secret is not over, or who has to do what.
+    async fn unexpired(&self, vault: &str, credential: &Credential) -> Result<u64, String> {
+        let (id, number, now) = (&credential.0.id, credential.0.number, Clock::System.now());
+        let Some(at) = credential.expires_at() else { return Ok(number) };
+        let is_over = at <= now;
+        match can_refresh(&credential.0) && (is_over || at.since(now) < REFRESHED_BEFORE) {
+            true => {}
+            false if is_over => {
+                return Err(format!("`{id}` of the vault `{vault}` expired at {at}; {ACT}"));
+            }
+            false => return Ok(number),
+        }
+        let seen = self.0.refresher.opened(&credential.0).map(|held| held.access_token);
+        match self.0.refresher.another(vault, id, &seen.unwrap_or_default()).await {
+            Ok(number) => Ok(number),
+            // What is still good is used for as long as it is.
+            Err(_) if !is_over => Ok(number),
+            Err(error) => Err(unrefreshed(vault, id, &error)),
+        }
     }
 
     /// Returns the vaults of the session at the top: a sub-agent works for the same people.
@@ -142,31 +168,26 @@ pub(crate) fn vaults_of(beside: &Object) -> Vec<String> {
     ids.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the credential that is used of those that are meant, with its version, or who has to do
-/// what.
+/// Who has to do what about a credential that cannot be used.
+const ACT: &str = "nothing else is used in its place: whoever keeps the vault has to put a current \
+                   credential for this server there, or open a session with other `vault_ids`";
+
+/// Returns the credential that is used of those that are meant, or who has to do what.
 fn usable<'a>(
     vault: &str,
     kept: Option<&Object>,
     meant: &'a [Credential],
-    now: Timestamp,
-) -> Result<(&'a str, u64), String> {
-    let act = "nothing else is used in its place: whoever keeps the vault has to put a current \
-               credential for this server there, or open a session with other `vault_ids`";
+) -> Result<&'a Credential, String> {
     match kept {
-        None => return Err(format!("this session's vault `{vault}` was deleted; {act}")),
+        None => return Err(format!("this session's vault `{vault}` was deleted; {ACT}")),
         Some(kept) if kept.is_archived() => {
-            return Err(format!("this session's vault `{vault}` is archived; {act}"));
+            return Err(format!("this session's vault `{vault}` is archived; {ACT}"));
         }
         Some(_) => {}
     }
-    let Some(current) = meant.iter().find(|known| known.is_current()) else {
+    meant.iter().find(|known| known.is_current()).ok_or_else(|| {
         let ids: Vec<&str> = meant.iter().map(|known| known.0.id.as_str()).collect();
         let ids = ids.join("`, `");
-        return Err(format!("`{ids}` of the vault `{vault}` is archived or deleted; {act}"));
-    };
-    let id = current.0.id.as_str();
-    match current.expires_at().filter(|at| *at <= now) {
-        Some(at) => Err(format!("`{id}` of the vault `{vault}` expired at {at}; {act}")),
-        None => Ok((id, current.0.number)),
-    }
+        format!("`{ids}` of the vault `{vault}` is archived or deleted; {ACT}")
+    })
 }

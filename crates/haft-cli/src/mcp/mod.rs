@@ -7,6 +7,7 @@ mod servers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use haft_agent::http::Reach;
 use haft_core::session::{Config, Driver, Limits};
 use haft_core::{Actor, ActorId};
 use haft_mcp::{
@@ -124,7 +125,7 @@ async fn start(
     let builder = haft_mcp::install(builder, questions);
     let builder = haft_tools::install(builder, hands).registered()?;
     let with = (questions, key, tenant);
-    let mounts = mounts::made(builder.registry(), store.clone(), with);
+    let mounts = mounts::made(builder.registry(), store.clone(), with, Reach::Public);
     let configured = args.config.clone().map(|path| ConfigFile::at(path).servers()).transpose()?;
     mounts.restore(configured.unwrap_or_default(), AddedCommands::Refused).await?;
     Ok((builder.start(store)?, mounts))

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// A site whose pages may call this server, such as `https://app.example.org`.
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     origins: Vec<String>,
-    /// Lets webhooks go to this machine and its network, and over plain HTTP.
+    /// Lets webhooks, and refreshes of vaults' tokens, go to this network, and over plain HTTP.
     #[arg(long, env = "HAFT_WEBHOOK_ALLOW_PRIVATE")]
     webhook_allow_private: bool,
     /// How long a webhook's delivery is tried before it is given up.
@@ -98,6 +98,16 @@ pub(crate) struct ModelArgs {
     anthropic_base_url: Option<String>,
     #[arg(long, env = "ANTHROPIC_API_KEY", hide = true, hide_env_values = true)]
     anthropic_api_key: Option<String>,
+}
+
+impl Args {
+    /// How far this server goes where somebody else says.
+    const fn reach(&self) -> Reach {
+        match self.webhook_allow_private {
+            true => Reach::Anywhere,
+            false => Reach::Public,
+        }
+    }
 }
 
 impl ModelArgs {
@@ -157,7 +167,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         mcp_commands: added_commands(args),
         origins: args.origins.clone(),
         webhooks: WebhookSettings {
-            reach: if args.webhook_allow_private { Reach::Anywhere } else { Reach::Public },
+            reach: args.reach(),
             give_up_after: args.webhook_give_up_after,
         },
         client_grace: Some(CLIENT_GRACE),
@@ -241,7 +251,7 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Moun
         builder = builder.clock(Clock::Ahead(ahead));
     }
     let with = (questions, key, Tenant::new("default")?);
-    let mounts = mounts::made(builder.registry(), store.clone(), with);
+    let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach());
     mounts.restore(args.config.servers()?, added_commands(args)).await?;
     Ok((builder.start(store)?, mounts))
 }

@@ -96,6 +96,11 @@ impl Desk {
         *lock(&self.redactor) = Redactor::new(&[secrets.0.as_slice(), &secrets.1].concat());
     }
 
+    /// Returns the first of the secrets that the server was given.
+    pub(super) fn given(&self) -> Option<String> {
+        lock(&self.secrets).0.first().cloned()
+    }
+
     pub(super) fn keep_quiet_about_tokens(&self, tokens: Vec<String>) {
         let mut secrets = lock(&self.secrets);
         secrets.1 = tokens;

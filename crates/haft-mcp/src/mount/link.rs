@@ -274,18 +274,31 @@ impl Link {
                 }
             }
         }
-        Err("the server lets this node in with no token that it was given".to_owned())
+        match &self.admission {
+            Admission::Brought(entry) => Err(not_let_in(entry)),
+            Admission::Own(_) => {
+                Err("the server lets this node in with no token that it was given".to_owned())
+            }
+        }
     }
 
     async fn renew(&self, wanted: Wanted) -> Result<(), String> {
         match &self.admission {
             Admission::Own(Some(authorizer)) => authorizer.renew(wanted).await,
             Admission::Own(None) => Err("the server takes no token that it was given".to_owned()),
-            Admission::Brought(entry) => Err(format!(
-                "the server does not let {entry} in, which this session brings: whoever keeps the \
-                 vault has to put a secret there that it takes"
-            )),
+            Admission::Brought(entry) => self.renew_brought(entry, &wanted).await,
         }
+    }
+
+    /// Has another secret put in place of the one that a session brought. Where the server wants a
+    /// token that is good for more, another one is of no use.
+    async fn renew_brought(&self, entry: &VaultEntry, wanted: &Wanted) -> Result<(), String> {
+        if let (Wanted::Token { .. }, Some(shown)) = (wanted, self.desk.given())
+            && self.secrets.renewed(entry, shown).await?
+        {
+            return Ok(());
+        }
+        Err(not_let_in(entry))
     }
 
     /// Does what can be done without a person about a request that was not let in, so that it may
@@ -444,6 +457,13 @@ impl Link {
         }
         *lock(&self.health) = Health::Idle;
     }
+}
+
+fn not_let_in(entry: &VaultEntry) -> String {
+    format!(
+        "the server does not let {entry} in, which this session brings: whoever keeps the vault \
+         has to put a secret there that it takes"
+    )
 }
 
 fn unconnected(error: &ClientInitializeError) -> Unconnected {

@@ -47,7 +47,8 @@ pub use link::{Health, Peer};
 pub use oauth::{Grant, OAuth};
 pub use pins::Change;
 pub use setting::{
-    Credential, CredentialFuture, SecretFuture, Secrets, Setting, SettingError, VaultEntry,
+    Credential, CredentialFuture, RenewalFuture, SecretFuture, Secrets, Setting, SettingError,
+    VaultEntry,
 };
 
 /// How long to wait before a server that could not be asked is asked again, at least.

@@ -114,6 +114,10 @@ pub struct Credential {
 pub type CredentialFuture =
     Pin<Box<dyn Future<Output = Result<Option<Credential>, ToolError>> + Send>>;
 
+/// Another secret in place of one that a server does not take, which is being got: whether there
+/// is one now, or why it could not be got.
+pub type RenewalFuture = Pin<Box<dyn Future<Output = Result<bool, String>> + Send>>;
+
 type Find<Of, Found> = Arc<dyn Fn(Of) -> Found + Send + Sync>;
 
 /// Where secrets are looked up whenever a server is connected, so that they are kept nowhere else.
@@ -121,6 +125,7 @@ type Find<Of, Found> = Arc<dyn Fn(Of) -> Found + Send + Sync>;
 pub struct Secrets {
     find: Find<VaultEntry, SecretFuture>,
     credentials: Option<Find<(SessionId, String), CredentialFuture>>,
+    renewal: Option<Find<(VaultEntry, String), RenewalFuture>>,
     key: Option<SealingKey>,
 }
 
@@ -133,7 +138,7 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Looks secrets up like this.
     pub fn new(find: impl Fn(VaultEntry) -> SecretFuture + Send + Sync + 'static) -> Self {
-        Self { find: Arc::new(find), credentials: None, key: None }
+        Self { find: Arc::new(find), credentials: None, renewal: None, key: None }
     }
 
     /// Asks before each call which credential its session brings for the server at an address.
@@ -154,6 +159,23 @@ impl Secrets {
         match &self.credentials {
             Some(find) => find((session, url.to_owned())).await,
             None => Ok(None),
+        }
+    }
+
+    /// Asks for another secret where a server does not take the one that a session brought: with
+    /// the entry that it stands in, and the secret that the server was shown.
+    #[must_use]
+    pub fn with_renewal(
+        self,
+        renew: impl Fn((VaultEntry, String)) -> RenewalFuture + Send + Sync + 'static,
+    ) -> Self {
+        Self { renewal: Some(Arc::new(renew)), ..self }
+    }
+
+    pub(super) async fn renewed(&self, entry: &VaultEntry, shown: String) -> Result<bool, String> {
+        match &self.renewal {
+            Some(renew) => renew((entry.clone(), shown)).await,
+            None => Ok(false),
         }
     }
 

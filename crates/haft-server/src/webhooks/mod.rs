@@ -4,6 +4,7 @@
 //! one attempt at a time; what it does not settle is another attempt of whoever comes next.
 
 mod message;
+mod reachable;
 mod schedule;
 mod secret;
 
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 pub(crate) use self::message::id as message_id;
+pub(crate) use self::reachable::require_reachable;
 pub(crate) use self::secret::Secret;
 use crate::app::App;
 

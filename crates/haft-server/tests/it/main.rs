@@ -11,11 +11,14 @@ mod memories;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/named.rs"]
 mod named;
+mod refreshed;
 mod rosters;
 mod rules;
 mod scopes;
 mod steerable;
 mod threads;
+#[expect(clippy::disallowed_methods, reason = "the token endpoint is a process of its own")]
+mod token_endpoint;
 mod treatments;
 mod vaults;
 mod versions;

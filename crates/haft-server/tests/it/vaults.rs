@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use haft_agent::http::Reach;
 use haft_mcp::{Mounts, Questions};
 use haft_runtime::{HaftBuilder, SealingKey};
-use haft_server::{Config, Scope, vault_secrets};
+use haft_server::{Config, Scope, WebhookSettings, vault_secrets};
 use haft_store::{Page, Place, Tenant, Which};
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ const CALLS: &str = r#"{
 }"#;
 
 /// A node that keeps secrets and mounts servers.
-async fn house(more: impl FnOnce(HaftBuilder) -> HaftBuilder) -> House {
+async fn house(reach: Reach, more: impl FnOnce(HaftBuilder) -> HaftBuilder) -> House {
     let (key, questions) = (SealingKey::new([7; 32]), Questions::new());
     let (sealing, asked) = (key.clone(), questions.clone());
     House::configured(
@@ -27,39 +28,45 @@ async fn house(more: impl FnOnce(HaftBuilder) -> HaftBuilder) -> House {
         &[("calls", CALLS), ("boss", BOSS)],
         move |haft| {
             let (store, tenant) = (haft.store().clone(), Tenant::new("default").unwrap());
-            let secrets = vault_secrets(store.clone(), tenant.clone(), key);
+            let secrets = vault_secrets(store.clone(), tenant.clone(), key, reach);
             let mounts = Mounts::new(haft.registry().clone(), store, questions, secrets, tenant);
-            Config { mounts: Some(mounts), ..Config::default() }
+            let webhooks = WebhookSettings { reach, ..WebhookSettings::default() };
+            Config { mounts: Some(mounts), webhooks, ..Config::default() }
         },
     )
     .await
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
 }
 
-async fn empty_vault(visitor: &Visitor) -> String {
+pub(crate) async fn empty_vault(visitor: &Visitor) -> String {
     text(&visitor.post("/v1/vaults", &json!({"display_name": "x"})).await["id"])
 }
 
 /// A house in which the server is mounted, with a token of the node's own.
-struct Ground {
-    house: House,
-    ann: Visitor,
-    named: Named,
+pub(crate) struct Ground {
+    pub(crate) house: House,
+    pub(crate) ann: Visitor,
+    pub(crate) named: Named,
     agent: String,
     environment: String,
 }
 
 impl Ground {
     /// Whether the server did anything for someone beyond letting them in.
-    fn was_called_by(&self, name: &str) -> bool {
+    pub(crate) fn was_called_by(&self, name: &str) -> bool {
         self.named.did_for(name).iter().any(|did| did == "tools/call")
     }
 
-    async fn new() -> Self {
-        Self::with(house(|builder| builder).await, "scripted/calls", &json!([])).await
+    pub(crate) async fn new() -> Self {
+        Self::reaching(Reach::Anywhere).await
+    }
+
+    /// Where token endpoints may be there only.
+    pub(crate) async fn reaching(reach: Reach) -> Self {
+        Self::with(house(reach, |builder| builder).await, "scripted/calls", &json!([])).await
     }
 
     async fn with(house: House, model: &str, tools: &Value) -> Self {
@@ -92,7 +99,7 @@ impl Ground {
         self.put_as(vault, &auth).await
     }
 
-    async fn put_as(&self, vault: &str, auth: &Value) -> String {
+    pub(crate) async fn put_as(&self, vault: &str, auth: &Value) -> String {
         let path = format!("/v1/vaults/{vault}/credentials");
         let made = self.ann.post(&path, &json!({"auth": auth})).await;
         format!("{path}/{}", text(&made["id"]))
@@ -109,7 +116,7 @@ impl Ground {
         json!({"agent": self.agent, "environment_id": self.environment, "vault_ids": vaults})
     }
 
-    async fn session(&self, vaults: &[&str]) -> String {
+    pub(crate) async fn session(&self, vaults: &[&str]) -> String {
         text(&self.ann.post("/v1/sessions", &self.wanted(vaults)).await["id"])
     }
 
@@ -132,7 +139,7 @@ impl Ground {
     }
 
     /// Has a session call the server, lets it, and returns what came of it.
-    async fn who(&self, session: &str) -> String {
+    pub(crate) async fn who(&self, session: &str) -> String {
         let path = format!("/v1/sessions/{session}/events");
         let before = of_kind(&self.ann.get(&path).await, "agent.mcp_tool_result").len();
         let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
@@ -160,7 +167,7 @@ impl Ground {
     }
 
     /// Has a session call the server, which must come to nothing, and returns why.
-    async fn refused(&self, session: &str) -> String {
+    pub(crate) async fn refused(&self, session: &str) -> String {
         let why = self.who(session).await;
         assert!(why.contains("whoever keeps the vault"), "{why}");
         assert!(!self.was_called_by("node"), "nobody else was in its place");
@@ -348,7 +355,7 @@ async fn s2_41_a_sub_agent_has_the_vaults_of_the_session_at_the_top() {
     let toolset = json!([
         {"type": "agent_toolset_20260401", "default_config": asks, "configs": [free]},
     ]);
-    let house = house(|builder| builder.tool(scout)).await;
+    let house = house(Reach::Public, |builder| builder.tool(scout)).await;
     let ground = Ground::with(house, "scripted/boss", &toolset).await;
     let (vault, _) = ground.vault("CANARY-ann-1").await;
     let session = ground.session(&[&vault]).await;

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import urllib.request
+from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 
 import anthropic
@@ -13,16 +15,30 @@ import pytest
 from conftest import KEY, serving
 
 PEER = Path(__file__).parents[3] / "haft-mcp/tests/it/named_peer.py"
+TOKENS = Path(__file__).parents[1] / "it/token_peer.py"
+
+
+@contextmanager
+def started(script, done):
+    command = [sys.executable, str(script), str(done)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    yield process.stdout.readline().strip()
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture
 def peer(tmp_path):
     """A server that knows its callers by their tokens."""
-    command = [sys.executable, str(PEER), str(tmp_path / "done")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    yield process.stdout.readline().strip()
-    process.kill()
-    process.wait()
+    with started(PEER, tmp_path / "done") as url:
+        yield url
+
+
+@pytest.fixture
+def token_endpoint(tmp_path):
+    """Whoever gives access tokens for it."""
+    with started(TOKENS, tmp_path / "asked") as url:
+        yield url
 
 
 @pytest.fixture
@@ -140,5 +156,64 @@ def test_a_session_is_let_in_by_its_own_vaults(provider, peer, stranger, tmp_pat
 
     done = (tmp_path / "done").read_text().split("\n")
     assert (done.count("tools/call ann"), done.count("tools/call cat")) == (2, 2)
+    kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+    assert b"CANARY" not in kept
+
+
+def test_a_token_that_is_over_is_refreshed(provider, peer, token_endpoint, tmp_path):
+    data = tmp_path / "data"
+    with serving(provider, data, "--webhook-allow-private") as url:
+        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        vault, credential = vault_with(client, peer, "CANARY-node-1")
+        mount(url, peer, f"vault://{vault}/{credential}")
+        agent = client.beta.agents.create(
+            name="x",
+            model="claude-opus-5-5",
+            mcp_servers=[{"type": "url", "name": "it", "url": peer}],
+            tools=[{"type": "mcp_toolset", "mcp_server_name": "it"}],
+        )
+        environment = client.beta.environments.create(name="x")
+        own = client.beta.vaults.create(display_name="x")
+        made = client.beta.vaults.credentials.create(
+            own.id,
+            auth={
+                "type": "mcp_oauth",
+                "mcp_server_url": peer,
+                "access_token": "CANARY-old-1",
+                "expires_at": "2020-01-01T00:00:00Z",
+                "refresh": {
+                    "client_id": "me",
+                    "refresh_token": "CANARY-refresh-ann-1",
+                    "token_endpoint": token_endpoint,
+                    "token_endpoint_auth": {
+                        "type": "client_secret_basic",
+                        "client_secret": "CANARY-secret",
+                    },
+                },
+            },
+        )
+        assert made.auth.refresh.client_id == "me"
+        assert made.auth.refresh.token_endpoint == token_endpoint
+        assert made.auth.refresh.token_endpoint_auth.type == "client_secret_basic"
+        assert "CANARY" not in str(made.to_dict())
+        session = client.beta.sessions.create(
+            agent=agent.id, environment_id=environment.id, vault_ids=[own.id]
+        )
+        assert who(client, provider, session) == "you are ann"
+        shown = client.beta.vaults.credentials.retrieve(made.id, vault_id=own.id)
+        assert shown.auth.expires_at > datetime.now(timezone.utc)
+        assert "CANARY" not in str(shown.to_dict())
+        client.beta.vaults.credentials.update(
+            made.id,
+            vault_id=own.id,
+            auth={
+                "type": "mcp_oauth",
+                "access_token": "CANARY-cat-1",
+                "refresh": {"refresh_token": "CANARY-refresh-cat-1", "scope": "read"},
+            },
+        )
+        assert who(client, provider, session) == "you are cat"
+    asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
+    assert [one["basic"] for one in asked] == ["me:CANARY-secret"]
     kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
     assert b"CANARY" not in kept

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use haft_core::{Actor, Digest, Millis, Timestamp, ToolName};
 use haft_runtime::Clock;
-use haft_store::{Error, Expected, Page, Place, Put, PutError, Which};
+use haft_store::{Erased, Erasure, Error, Expected, Page, Place, Put, PutError, Which};
 use rmcp::transport::auth::{
     AuthError, AuthorizationMetadata, StateStore, StoredAuthorizationState,
 };
@@ -116,10 +116,11 @@ impl Authorizations {
         if self.0.safe.key.is_none() {
             return Ok(self.here().remove(key).is_some());
         }
-        let expected = Expected::Version(version);
-        let put = Put { place: self.place(key)?, expected, body: None };
+        let (place, expected) = (self.place(key)?, Expected::Version(version));
+        let erasure = Erasure { place: place.clone(), versions: Erased::Earlier };
+        let put = Put { place, expected, body: None };
         let (store, by) = (&self.0.safe.store, Actor::system());
-        match store.put_versions(vec![put], &by, Clock::System.now()).await {
+        match store.erase(vec![erasure], vec![put], &by, Clock::System.now()).await {
             Ok(_) => Ok(true),
             Err(PutError::Moved { .. }) => Ok(false),
             Err(PutError::Store(error)) => Err(error),

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use haft_agent::http::{Endpoint, Reach, Scheme as UrlScheme, is_public};
 use haft_store::{NoticeKind, Page, StoredDelivery, Webhook};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,13 +12,10 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
-use crate::webhooks::{Secret, message_id};
+use crate::webhooks::{Secret, message_id, require_reachable};
 
 /// How many webhooks a tenant can have.
 const WEBHOOKS_MAX: usize = 20;
-
-/// The longest URL.
-const URL_LEN_MAX: usize = 2000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +34,7 @@ pub(super) async fn create(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Admin)?;
     params.finish()?;
-    reachable(&wanted.url, app.webhooks().reach)?;
+    require_reachable("url", &wanted.url, app.webhooks().reach)?;
     let kinds = kinds(&wanted.events)?;
     if app.store().webhooks(&caller.tenant).await?.len() >= WEBHOOKS_MAX {
         let message = format!("there are {WEBHOOKS_MAX} webhooks already; delete one first");
@@ -60,28 +56,6 @@ pub(super) async fn create(
     let mut shown = shown(&webhook);
     shown["secret"] = json!(secret.reveal());
     Ok(Json(shown))
-}
-
-/// Someone who could lead this server to its own network learns at once that it is not led.
-fn reachable(url: &str, reach: Reach) -> Result<(), Error> {
-    let invalid = |message: String| Error::invalid(format!("`url`: {message}"));
-    if url.len() > URL_LEN_MAX {
-        return Err(invalid(format!("expected at most {URL_LEN_MAX} bytes, found {}", url.len())));
-    }
-    let endpoint = Endpoint::exactly(url).map_err(|error| invalid(error.to_string()))?;
-    if reach == Reach::Anywhere {
-        return Ok(());
-    }
-    if endpoint.scheme() == UrlScheme::Http {
-        return Err(invalid("expected `https://`, found `http://`".to_owned()));
-    }
-    match endpoint.address() {
-        Some(address) if !is_public(address) => Err(invalid(format!(
-            "{address} is not an address of the public internet; \
-             the operator can allow it with `--webhook-allow-private`"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn kinds(words: &[String]) -> Result<Vec<NoticeKind>, Error> {

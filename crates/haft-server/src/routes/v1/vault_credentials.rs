@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use haft_agent::http::Reach;
 use haft_core::Timestamp;
 use haft_store::{Expected, Place, Tenant, Which};
 use schemars::JsonSchema;
@@ -19,9 +20,11 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
+use crate::mcp_oauth::{self, Held};
 use crate::mcp_toolset::is_same_address;
 use crate::objects::{Members, Object, Objects, Sort};
 use crate::plan::checked_metadata;
+use crate::secrets::{sealed_in, written};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,17 +51,12 @@ enum Auth {
         networking: Value,
         injection_location: Option<Value>,
     },
-    McpOauth {
-        mcp_server_url: String,
-        access_token: String,
-        expires_at: Option<String>,
-        refresh: Option<Value>,
-    },
+    McpOauth(mcp_oauth::Declared),
 }
 
 impl Auth {
     /// Tells apart what is shown and what is sealed.
-    fn parted(self) -> Result<(Value, String), Error> {
+    fn parted(self, reach: Reach) -> Result<(Value, String), Error> {
         let (shown, secret) = match self {
             Self::StaticBearer { mcp_server_url, token } => {
                 require_address(&mcp_server_url)?;
@@ -81,20 +79,9 @@ impl Auth {
                 });
                 (shown, secret_value)
             }
-            Self::McpOauth { refresh: Some(refresh), .. } if !refresh.is_null() => {
-                return Err(Error::unsupported("`auth.refresh`"));
-            }
-            Self::McpOauth { mcp_server_url, access_token, expires_at, .. } => {
-                require_address(&mcp_server_url)?;
-                // What is no time would never come.
-                if let Some(Err(error)) = expires_at.as_deref().map(Timestamp::parse_rfc3339) {
-                    return Err(Error::invalid(format!("auth.expires_at: {error}")));
-                }
-                let shown = json!({
-                    "type": "mcp_oauth", "mcp_server_url": mcp_server_url,
-                    "expires_at": expires_at, "refresh": null,
-                });
-                (shown, access_token)
+            Self::McpOauth(declared) => {
+                require_address(declared.server())?;
+                declared.parted(reach)?
             }
         };
         match secret.is_empty() || secret.len() > 16 << 10 {
@@ -198,7 +185,13 @@ fn shown(vault: &str, credential: &Object) -> Value {
 
 fn sealed(app: &App, id: &str, secret: &str) -> Result<Value, Error> {
     let sealed = app.haft().seal_secret(id, secret.as_bytes()).map_err(Error::internal)?;
-    Ok(sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    Ok(written(&sealed))
+}
+
+/// Opens what is sealed of a credential.
+fn held(app: &App, credential: &Object) -> Option<Held> {
+    let opened = app.haft().open_secret(&credential.id, &sealed_in(credential)?).ok()?;
+    Held::read(credential.members.get("auth")?, opened)
 }
 
 pub(crate) async fn create(
@@ -212,7 +205,7 @@ pub(crate) async fn create(
     params.finish()?;
     require_current(&vault_of(&app, &caller, &vault).await?)?;
     checked_metadata(&declared.metadata)?;
-    let (auth, secret) = read::<Auth>(declared.auth)?.parted()?;
+    let (auth, secret) = read::<Auth>(declared.auth)?.parted(app.webhooks().reach)?;
     require_only(&app, &caller, &vault, &auth).await?;
     let (id, at) = (app.fresh_id("vcrd")?, app.now());
     let members = Members::from_iter([
@@ -276,8 +269,8 @@ pub(crate) async fn update(
                 members.insert(name, metadata);
             }
             "auth" => {
-                let kept = members.get("auth").cloned().unwrap_or_default();
-                let (auth, secret) = read::<Auth>(rotated(&kept, value)?)?.parted()?;
+                let rotated = rotated(&credential, || held(&app, &credential), value)?;
+                let (auth, secret) = read::<Auth>(rotated)?.parted(app.webhooks().reach)?;
                 members.insert("sealed".to_owned(), sealed(&app, &id, &secret)?);
                 members.insert(name, auth);
             }
@@ -340,8 +333,13 @@ fn deleted(credential: &Object, at: Timestamp) -> Members {
 }
 
 /// What a credential is after a change: another secret for the same server.
-fn rotated(kept: &Value, changes: Value) -> Result<Value, Error> {
-    let (Value::Object(changes), Some(kept)) = (changes, kept.as_object()) else {
+fn rotated(
+    credential: &Object,
+    held: impl FnOnce() -> Option<Held>,
+    changes: Value,
+) -> Result<Value, Error> {
+    let kept = credential.members.get("auth").and_then(Value::as_object);
+    let (Value::Object(changes), Some(kept)) = (changes, kept) else {
         return Err(Error::invalid("auth: expected an object"));
     };
     if changes.get("type") != kept.get("type") {
@@ -349,6 +347,9 @@ fn rotated(kept: &Value, changes: Value) -> Result<Value, Error> {
     }
     if changes.contains_key("mcp_server_url") {
         return Err(Error::unsupported("a change of `auth.mcp_server_url`"));
+    }
+    if kept.get("type").is_some_and(|kind| kind == "mcp_oauth") {
+        return mcp_oauth::rotated(kept, held(), changes);
     }
     let mut rotated = kept.clone();
     rotated.remove("injection_location");

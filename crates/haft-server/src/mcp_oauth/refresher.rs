@@ -1,0 +1,256 @@
+//! Gets access tokens anew for credentials whose vault's keeper said how.
+//!
+//! A refresh token may be good for one use, on whatever node: one node at a time asks for a
+//! credential, and the others take what that one was given.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use haft_agent::http::{NoRootsError, Reach, Trust};
+use haft_core::{Actor, Millis};
+use haft_runtime::{Clock, SealingKey};
+use haft_store::{Expected, Place, Put, PutError, Store, Tenant, Which};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::token_endpoint::{self, Given, NotGiven};
+use super::{Held, Refresh};
+use crate::error::Error;
+use crate::objects::{Object, Objects};
+use crate::routes::v1::vault_credentials::{self, Credential};
+use crate::secrets::{sealed_in, written};
+
+/// For how long a node that began to ask is left to it. More than asking takes.
+const TURN: Millis = Millis::from_secs(40);
+/// How often it is looked whether another node is done.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long another node is waited for.
+const PATIENCE: Duration = Duration::from_secs(50);
+
+/// Gets access tokens anew for a tenant's credentials; a clone shares what it knows.
+#[derive(Clone)]
+pub(crate) struct Refresher(Arc<Shared>);
+
+struct Shared {
+    store: Store,
+    objects: Objects,
+    tenant: Tenant,
+    key: SealingKey,
+    reach: Reach,
+    trust: OnceLock<Result<Trust, NoRootsError>>,
+}
+
+/// Why there is no other access token.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unrefreshed {
+    /// It was archived or deleted, or does not open.
+    #[error("it is gone")]
+    Gone,
+    /// Nobody said how.
+    #[error("it cannot be refreshed")]
+    Never,
+    /// The token endpoint does not want to.
+    #[error("{}", refused(*status, code.as_deref()))]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The code of the error.
+        code: Option<String>,
+    },
+    /// Nobody answered.
+    #[error("the token endpoint cannot be asked: {0}")]
+    Unanswered(String),
+    /// The store has trouble.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+fn refused(status: u16, code: Option<&str>) -> String {
+    match code {
+        Some(code) => format!("the token endpoint refused with `{code}`"),
+        None => format!("the token endpoint refused with the status {status}"),
+    }
+}
+
+impl From<NotGiven> for Unrefreshed {
+    fn from(error: NotGiven) -> Self {
+        match error {
+            NotGiven::Refused { status, code } => Self::Refused { status, code },
+            NotGiven::Unanswered(why) => Self::Unanswered(why),
+        }
+    }
+}
+
+impl From<haft_store::Error> for Unrefreshed {
+    fn from(error: haft_store::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// A node's turn to ask.
+struct Turn {
+    place: Place,
+    number: u64,
+}
+
+impl Refresher {
+    pub(crate) fn new(store: Store, tenant: Tenant, key: SealingKey, reach: Reach) -> Self {
+        let objects = Objects::new(store.clone());
+        let trust = OnceLock::new();
+        Self(Arc::new(Shared { store, objects, tenant, key, reach, trust }))
+    }
+
+    /// Opens what is sealed of a credential.
+    pub(crate) fn opened(&self, credential: &Object) -> Option<Held> {
+        let opened = self.0.key.open_secret(&credential.id, &sealed_in(credential)?).ok()?;
+        Held::read(credential.members.get("auth")?, opened)
+    }
+
+    /// Returns the version of a credential with another access token than the one that was seen,
+    /// after getting one if there is none.
+    pub(crate) async fn another(
+        &self,
+        vault: &str,
+        id: &str,
+        seen: &str,
+    ) -> Result<u64, Unrefreshed> {
+        let began = Instant::now();
+        loop {
+            let (credential, held) = self.current(vault, id).await?;
+            if held.access_token != seen {
+                return Ok(credential.number);
+            }
+            if !can_refresh(&credential) {
+                return Err(Unrefreshed::Never);
+            }
+            if let Some(turn) = self.begin(vault, id).await? {
+                return self.take(turn, vault, id, seen).await;
+            }
+            if began.elapsed() > PATIENCE {
+                let why = "another node is at it, and takes too long".to_owned();
+                return Err(Unrefreshed::Unanswered(why));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Asks in a task of its own: whoever no longer waits for the answer does not lose it, when
+    /// what was sent for it is used up.
+    async fn take(
+        &self,
+        turn: Turn,
+        vault: &str,
+        id: &str,
+        seen: &str,
+    ) -> Result<u64, Unrefreshed> {
+        let (this, seen) = (self.clone(), seen.to_owned());
+        let (vault, id) = (vault.to_owned(), id.to_owned());
+        let asking = tokio::spawn(async move {
+            let asked = this.ask(&vault, &id, &seen).await;
+            this.end(turn).await;
+            asked
+        });
+        let broken = |error: tokio::task::JoinError| Unrefreshed::Unanswered(error.to_string());
+        asking.await.map_err(broken)?
+    }
+
+    async fn current(&self, vault: &str, id: &str) -> Result<(Object, Held), Unrefreshed> {
+        let space = vault_credentials::space(vault);
+        let found = self.0.objects.find_in(&self.0.tenant, &space, id, Which::Latest).await?;
+        let found = found.map(Credential).filter(Credential::is_current);
+        let credential = found.ok_or(Unrefreshed::Gone)?.0;
+        let held = self.opened(&credential).ok_or(Unrefreshed::Gone)?;
+        Ok((credential, held))
+    }
+
+    /// Asks the token endpoint, if nobody else has done so in the meantime.
+    async fn ask(&self, vault: &str, id: &str, seen: &str) -> Result<u64, Unrefreshed> {
+        let (credential, held) = self.current(vault, id).await?;
+        if held.access_token != seen {
+            return Ok(credential.number);
+        }
+        let refresh = credential.members.get("auth").and_then(Refresh::of);
+        let (Some(refresh), Some(sent)) = (refresh, held.refresh.clone()) else {
+            return Err(Unrefreshed::Never);
+        };
+        let trust = self.0.trust.get_or_init(Trust::of_the_system);
+        let given = token_endpoint::asked(&refresh, &sent, self.0.reach, trust).await?;
+        self.keep(vault, credential, &held, given).await
+    }
+
+    /// Writes what was given. Who changed the tokens meanwhile is right; any other change is kept
+    /// beside them, because what was sent may be used up.
+    async fn keep(
+        &self,
+        vault: &str,
+        mut credential: Object,
+        sent: &Held,
+        given: Given,
+    ) -> Result<u64, Unrefreshed> {
+        let at = Clock::System.now();
+        let mut next = sent.clone();
+        next.access_token = given.access_token;
+        if let (Some(refresh), Some(token)) = (&mut next.refresh, given.refresh_token) {
+            refresh.refresh_token = token;
+        }
+        let expires_at =
+            given.expires_in.map(|seconds| (at + Millis::from_secs(seconds)).to_string());
+        let text = next.text()?;
+        loop {
+            let Object { id, number, mut members, .. } = credential;
+            let sealed = self.0.key.seal_secret(&id, text.as_bytes()).map_err(Error::internal)?;
+            members.insert("sealed".to_owned(), written(&sealed));
+            if let Some(auth) = members.get_mut("auth") {
+                auth["expires_at"] = expires_at.clone().into();
+            }
+            let space = vault_credentials::space(vault);
+            let place = Place::new(self.0.tenant.clone(), &space, &id)?;
+            let (expected, by) = (Expected::Version(number), Actor::system());
+            match self.0.objects.replace(place, expected, &members, &by, at).await {
+                Ok(number) => return Ok(number),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+            let (changed, held) = self.current(vault, &id).await?;
+            if held != *sent {
+                return Ok(changed.number);
+            }
+            credential = changed;
+        }
+    }
+
+    /// Takes the turn to ask for a credential, unless another node has it.
+    async fn begin(&self, vault: &str, id: &str) -> Result<Option<Turn>, Unrefreshed> {
+        let (store, now) = (&self.0.store, Clock::System.now());
+        let place =
+            Place::new(self.0.tenant.clone(), &format!("v1/vaults/{vault}/refreshing"), id)?;
+        let expected = match store.version(&place, Which::Latest).await? {
+            Some(taken) if taken.body.is_some() && now.since(taken.info.at) < TURN => {
+                return Ok(None);
+            }
+            Some(before) => Expected::Version(before.info.number),
+            None => Expected::Absent,
+        };
+        let put = Put { place: place.clone(), expected, body: Some(b"{}".to_vec()) };
+        match store.put_versions(vec![put], &Actor::system(), now).await {
+            Ok(numbers) => Ok(numbers.first().map(|number| Turn { place, number: *number })),
+            Err(PutError::Moved { .. }) => Ok(None),
+            Err(PutError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    async fn end(&self, turn: Turn) {
+        let expected = Expected::Version(turn.number);
+        let put = Put { place: turn.place, expected, body: None };
+        let (by, now) = (Actor::system(), Clock::System.now());
+        if let Err(error) = self.0.store.put_versions(vec![put], &by, now).await {
+            tracing::warn!(%error, "whose turn it is to refresh a credential is not written");
+        }
+    }
+}
+
+/// Whether its vault's keeper said how a credential is refreshed.
+pub(crate) fn can_refresh(credential: &Object) -> bool {
+    let refresh = credential.members.get("auth").and_then(|auth| auth.get("refresh"));
+    refresh.is_some_and(Value::is_object)
+}

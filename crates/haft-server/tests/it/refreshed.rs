@@ -1,0 +1,207 @@
+//! Credentials of vaults whose access tokens are got anew: at a real token endpoint, for a real
+//! server.
+
+use haft_agent::http::Reach;
+use serde_json::{Value, json};
+
+use crate::token_endpoint::TokenEndpoint;
+use crate::vaults::{Ground, empty_vault, text};
+
+const OVER: &str = "2020-01-01T00:00:00Z";
+
+/// A server that wants a token, and whoever gives them.
+struct Refreshing {
+    ground: Ground,
+    endpoint: TokenEndpoint,
+}
+
+impl Refreshing {
+    async fn new() -> Self {
+        Self { ground: Ground::new().await, endpoint: TokenEndpoint::start() }
+    }
+
+    fn auth(&self, access_token: &str, refresh_token: &str, client: &Value) -> Value {
+        json!({
+            "type": "mcp_oauth", "mcp_server_url": self.ground.named.url,
+            "access_token": access_token, "expires_at": OVER,
+            "refresh": {
+                "client_id": "me", "refresh_token": refresh_token,
+                "token_endpoint": self.endpoint.url, "token_endpoint_auth": client,
+                "scope": "read write", "resource": "https://mcp.example",
+            },
+        })
+    }
+
+    /// Puts a credential into a vault of its own; returns the vault and the credential's path.
+    async fn put(&self, auth: &Value) -> (String, String) {
+        let vault = empty_vault(&self.ground.ann).await;
+        let credential = self.ground.put_as(&vault, auth).await;
+        (vault, credential)
+    }
+
+    async fn session(&self, auth: &Value) -> (String, String) {
+        let (vault, credential) = self.put(auth).await;
+        (self.ground.session(&[&vault]).await, credential)
+    }
+
+    fn refresh_tokens(&self) -> Vec<String> {
+        self.endpoint.asked().iter().map(|asked| text(&asked["refresh_token"])).collect()
+    }
+}
+
+fn nobody() -> Value {
+    json!({"type": "none"})
+}
+
+// Issues 6 and 8, D17: an access token that is over is not shown to the server; the next one is,
+// and none of them to anybody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn d17_a_token_that_is_over_is_refreshed_and_shown_to_nobody() {
+    let it = Refreshing::new().await;
+    let secret = |kind: &str| json!({"type": kind, "client_secret": "CANARY-secret"});
+    let clients = [nobody(), secret("client_secret_basic"), secret("client_secret_post")];
+    for (n, client) in clients.iter().enumerate() {
+        let name = ["ann", "cat", "dan"][n];
+        let auth = it.auth("CANARY-old-1", &format!("CANARY-refresh-{name}-1"), client);
+        let (session, credential) = it.session(&auth).await;
+        for _ in 0..2 {
+            assert_eq!(it.ground.who(&session).await, format!("you are {name}"));
+        }
+        let shown = it.ground.ann.get(&credential).await;
+        assert!(!shown.to_string().contains("CANARY"), "{shown}");
+        let refresh = json!({
+            "client_id": "me", "token_endpoint": it.endpoint.url,
+            "token_endpoint_auth": {"type": client["type"]},
+            "scope": "read write", "resource": "https://mcp.example",
+        });
+        assert_eq!(shown["auth"]["refresh"], refresh);
+        assert!(shown["auth"]["expires_at"].as_str().unwrap() > OVER, "{shown}");
+    }
+    assert!(it.ground.named.did_for("old").is_empty(), "what is over is sent nowhere");
+    let asked = it.endpoint.asked();
+    assert_eq!(asked.len(), 3, "each once: {asked:?}");
+    for (n, asked) in asked.iter().enumerate() {
+        assert_eq!(asked["grant_type"], "refresh_token");
+        assert_eq!(
+            (&asked["scope"], &asked["resource"]),
+            (&json!("read write"), &json!("https://mcp.example"))
+        );
+        let ways = [
+            json!(["me", null, ""]),
+            json!([null, null, "me:CANARY-secret"]),
+            json!(["me", "CANARY-secret", ""]),
+        ];
+        assert_eq!(json!([asked["client_id"], asked["client_secret"], asked["basic"]]), ways[n]);
+    }
+    for file in std::fs::read_dir(it.ground.house.data.path()).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        assert!(!bytes.windows(6).any(|found| found == b"CANARY"), "{}", path.display());
+    }
+}
+
+// A server that does not take a token that nobody said is over: it is refreshed, and the call made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_the_server_does_not_take_is_refreshed() {
+    let it = Refreshing::new().await;
+    let mut auth = it.auth("revoked", "CANARY-refresh-ann-1", &nobody());
+    auth["expires_at"] = Value::Null;
+    let (session, _) = it.session(&auth).await;
+    assert_eq!(it.ground.who(&session).await, "you are ann");
+    assert_eq!(it.ground.who(&session).await, "you are ann");
+    assert_eq!(it.refresh_tokens(), ["CANARY-refresh-ann-1"]);
+    assert!(!it.ground.was_called_by("node"));
+}
+
+// What is given for the next time is used the next time; and of those who need it at once, one asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_token_is_used_once() {
+    let it = Refreshing::new().await;
+    let (vault, _) = it.put(&it.auth("CANARY-old-1", "CANARY-refresh-bob-1", &nobody())).await;
+    let session = it.ground.session(&[&vault]).await;
+    for _ in 0..2 {
+        assert_eq!(it.ground.who(&session).await, "you are bob");
+    }
+    assert_eq!(it.refresh_tokens(), ["CANARY-refresh-bob-1", "CANARY-refresh-bob-2"]);
+    let (vault, _) = it.put(&it.auth("CANARY-old-1", "CANARY-refresh-ann-1", &nobody())).await;
+    let (one, two) = (it.ground.session(&[&vault]).await, it.ground.session(&[&vault]).await);
+    let both = tokio::join!(it.ground.who(&one), it.ground.who(&two));
+    assert_eq!(both, ("you are ann".to_owned(), "you are ann".to_owned()));
+    assert_eq!(it.refresh_tokens()[2..], ["CANARY-refresh-ann-1"]);
+}
+
+// Who has to act is told, nothing is used in its place, and new tokens mend it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_that_is_refused_says_who_has_to_act() {
+    let it = Refreshing::new().await;
+    let (session, credential) = it.session(&it.auth("CANARY-old-1", "spent", &nobody())).await;
+    let why = it.ground.refused(&session).await;
+    assert!(why.contains("refused with `invalid_grant`"), "{why}");
+    assert!(why.contains("authorize it anew"), "{why}");
+    assert!(!why.contains("spent"), "what the endpoint says is not repeated: {why}");
+    let change = json!({"auth": {"type": "mcp_oauth", "refresh": {"refresh_token": "CANARY-refresh-ann-1"}}});
+    it.ground.ann.post(&credential, &change).await;
+    assert_eq!(it.ground.who(&session).await, "you are ann");
+    let tokens = json!({"auth": {"type": "mcp_oauth", "access_token": "CANARY-cat-1", "expires_at": "2999-01-01T00:00:00Z"}});
+    it.ground.ann.post(&credential, &tokens).await;
+    assert_eq!(it.ground.who(&session).await, "you are cat");
+}
+
+// What may be changed of how a credential is refreshed, as the API has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn how_a_credential_is_refreshed_changes_in_its_secrets_and_its_scope() {
+    let it = Refreshing::new().await;
+    let post = json!({"type": "client_secret_post", "client_secret": "CANARY-one"});
+    let (session, credential) = it.session(&it.auth("x", "CANARY-refresh-ann-1", &post)).await;
+    let change = |refresh: Value| json!({"auth": {"type": "mcp_oauth", "refresh": refresh}});
+    let basic = json!({"type": "client_secret_basic", "client_secret": "CANARY-two"});
+    let changed = change(json!({"scope": "", "token_endpoint_auth": basic}));
+    let shown = it.ground.ann.post(&credential, &changed).await;
+    assert_eq!(shown["auth"]["refresh"]["scope"], Value::Null);
+    assert_eq!(
+        shown["auth"]["refresh"]["token_endpoint_auth"],
+        json!({"type": "client_secret_post"})
+    );
+    assert_eq!(shown["auth"]["expires_at"], OVER);
+    let refused = async |path: &str, refresh: Value| {
+        it.ground.ann.refused("POST", path, &change(refresh), 400).await
+    };
+    let fixed = refused(&credential, json!({"client_id": "you"})).await;
+    assert!(fixed.contains("auth.refresh.client_id"), "{fixed}");
+    assert_eq!(it.ground.who(&session).await, "you are ann");
+    let asked = it.endpoint.asked();
+    assert_eq!(
+        (&asked[0]["client_secret"], &asked[0]["scope"]),
+        (&json!("CANARY-two"), &Value::Null)
+    );
+    let (_, public) = it.put(&it.auth("x", "CANARY-refresh-cat-1", &nobody())).await;
+    let none = refused(&public, json!({"token_endpoint_auth": basic})).await;
+    assert!(none.contains("has no secret"), "{none}");
+    let plain = json!({
+        "type": "mcp_oauth", "mcp_server_url": it.ground.named.url, "access_token": "CANARY-dan-1",
+    });
+    let (_, plain) = it.put(&plain).await;
+    let late = refused(&plain, json!({"refresh_token": "CANARY-refresh-dan-1"})).await;
+    assert!(late.contains("created without it"), "{late}");
+}
+
+// Whoever may write into a vault leads this server to nobody but the public internet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_endpoint_is_on_the_public_internet_unless_the_operator_says_otherwise() {
+    let ground = Ground::reaching(Reach::Public).await;
+    let it = Refreshing { ground, endpoint: TokenEndpoint::start() };
+    let vault = empty_vault(&it.ground.ann).await;
+    let path = format!("/v1/vaults/{vault}/credentials");
+    let mut auth = it.auth("x", "CANARY-refresh-ann-1", &nobody());
+    let plain = it.ground.ann.refused("POST", &path, &json!({"auth": auth}), 400).await;
+    assert!(plain.contains("`auth.refresh.token_endpoint`: expected `https://`"), "{plain}");
+    auth["refresh"]["token_endpoint"] = json!("https://169.254.169.254/token");
+    let inside = it.ground.ann.refused("POST", &path, &json!({"auth": auth}), 400).await;
+    assert!(inside.contains("not an address of the public internet"), "{inside}");
+    // A name is looked at when it is called.
+    auth["refresh"]["token_endpoint"] = json!("https://localhost/token");
+    let (session, _) = it.session(&auth).await;
+    let why = it.ground.refused(&session).await;
+    assert!(why.contains("not an address of the public internet"), "{why}");
+    assert!(it.endpoint.asked().is_empty());
+}
