@@ -43,6 +43,7 @@ mod skills;
 pub mod telemetry;
 mod uploads;
 mod webhooks;
+mod zip;
 
 pub use in_process::{InProcess, InProcessAnswer};
 pub use keys::{FreshKey, KeyError, Keys, ListedKey, Scope};

@@ -132,6 +132,7 @@ impl Gives {
             Self::Events => ("text/event-stream", json!({ "type": "string" })),
             Self::Object => ("application/json", object()),
             Self::Page => ("application/json", page),
+            Self::Zip => ("application/zip", json!({})),
         };
         json!({ "description": "Done", "content": { media_type: { "schema": schema } } })
     }

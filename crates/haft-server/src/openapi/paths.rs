@@ -36,6 +36,7 @@ pub(super) enum Gives {
     Events,
     Object,
     Page,
+    Zip,
 }
 
 /// The methods of one path.
@@ -142,6 +143,11 @@ impl Methods {
     /// The last method gives bytes.
     pub(crate) fn bytes(self) -> Self {
         self.last(|operation| operation.gives = Gives::Bytes)
+    }
+
+    /// The last method gives an archive of files.
+    pub(crate) fn zip(self) -> Self {
+        self.last(|operation| operation.gives = Gives::Zip)
     }
 
     /// Bounds the bodies of all methods.

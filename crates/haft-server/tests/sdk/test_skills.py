@@ -1,5 +1,8 @@
 """Skills: brought in versions, named by agents, read by their sessions."""
 
+import io
+import zipfile
+
 import anthropic
 import pytest
 
@@ -42,6 +45,23 @@ def test_a_skill_has_versions(client):
     assert skills.delete(made.id).type == "skill_deleted"
     with pytest.raises(anthropic.NotFoundError):
         skills.versions.retrieve(made.latest_version_id, skill_id=made.id)
+
+
+def test_a_version_is_downloaded_as_it_was_brought(client):
+    versions = client.beta.skills.versions
+    more = [("ship/deep/er/empty", b""), ("ship/all.bin", bytes(range(256)) * 999)]
+    brought = files("one", more)
+    made = client.beta.skills.create(files=brought)
+    archive = versions.download(made.latest_version_id, skill_id=made.id)
+    assert archive.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(archive.read())) as opened:
+        assert opened.testzip() is None
+        found = {name: opened.read(name) for name in opened.namelist()}
+    assert found == dict(brought)
+    again = client.beta.skills.create(files=list(found.items()))
+    assert versions.retrieve(again.latest_version_id, skill_id=again.id).name == "ship"
+    with pytest.raises(anthropic.NotFoundError):
+        versions.download("skillver_none", skill_id=made.id)
 
 
 def test_what_is_no_skill_is_refused(client):

@@ -26,7 +26,7 @@ const REST_MAX_PAGES: u64 = 500;
 const LOG_MAX_PAGES: u64 = 32_000;
 
 /// How long readers are waited for when the log is to be cut: nobody writes meanwhile.
-const CUT_WAIT: Duration = Duration::from_millis(250);
+const CUT_WAIT: Duration = Duration::from_secs(1);
 
 /// How long the log is, and how much of it has been moved.
 #[derive(Debug, Clone, Copy)]

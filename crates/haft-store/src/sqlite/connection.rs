@@ -87,11 +87,12 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
     connection.execute_batch(settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;
     // The directory is ours alone: whoever holds a session, a wake or a delivery, or has clients, is
-    // dead.
+    // dead. One that died may have erased something and not come to cut the log.
     let sql = "UPDATE wakes SET claimed_until = 0 WHERE claimed_until > 0;
                UPDATE deliveries SET claimed_until = 0 WHERE claimed_until > 0;
                DELETE FROM clients;
-               DELETE FROM nodes;";
+               DELETE FROM nodes;
+               PRAGMA wal_checkpoint(TRUNCATE);";
     connection.execute_batch(sql).map_err(during)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)

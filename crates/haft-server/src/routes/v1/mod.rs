@@ -181,7 +181,7 @@ fn skills() -> Paths {
             "/skills/{skill}/versions/{version}",
             get(skills::retrieve_version).delete(skills::delete_version),
         )
-        .refusing("/skills/{skill}/versions/{version}/content", absent("downloading a skill"))
+        .route("/skills/{skill}/versions/{version}/content", get(skills::content).zip())
 }
 
 /// What the SDKs offer beside this API, so that whoever calls it reads why nothing comes of it.

@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Multipart, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
 use haft_core::{ArtifactId, ArtifactRef, Timestamp};
 use haft_runtime::fresh_bits;
 use haft_store::{Expected, NewArtifact, Place, Which};
@@ -18,6 +20,7 @@ use crate::input::{Form, Params, Path};
 use crate::keys::Scope;
 use crate::objects::{Members, Object, Sort};
 use crate::skills::{KeptFile, Sent, SentFile};
+use crate::zip;
 
 const SORT: Sort = Sort::Skill;
 /// What all files of a skill may have together.
@@ -225,6 +228,34 @@ pub(crate) async fn retrieve_version(
     caller.require(Scope::Read)?;
     params.finish()?;
     Ok(Json(version_shown(&version(&app, &caller, &id, Some(&wanted)).await?)))
+}
+
+/// The files of a version, as they were brought, in a directory with the skill's name.
+pub(crate) async fn content(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, wanted)): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, Error> {
+    caller.require(Scope::Read)?;
+    params.finish()?;
+    let version = version(&app, &caller, &id, Some(&wanted)).await?;
+    let name = version.text("name").unwrap_or_default();
+    let kept = version.members.get("files").cloned().unwrap_or_default();
+    let kept: Vec<KeptFile> = serde_json::from_value(kept).map_err(Error::internal)?;
+    let mut files = Vec::with_capacity(kept.len());
+    for KeptFile { path, artifact } in kept {
+        let found = app.store().artifact(&caller.tenant, artifact).await?;
+        let found = found.ok_or_else(|| Error::internal("a skill's bytes are gone"))?;
+        files.push((format!("{name}/{path}"), found.body));
+    }
+    let archive = zip::archive(&files).map_err(Error::internal)?;
+    let headers = [
+        (CONTENT_TYPE, "application/zip"),
+        (CONTENT_DISPOSITION, "attachment"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, archive).into_response())
 }
 
 pub(crate) async fn create_version(
