@@ -343,6 +343,11 @@ impl Open {
         self.parent.map_or(self.session, |parent| parent.root)
     }
 
+    /// Returns whether nothing is under way, and its parent, if it has one, knows how that ended.
+    pub fn is_at_rest(&self) -> bool {
+        self.activity == Activity::Idle && self.owed.is_none()
+    }
+
     /// Returns whether a session that works below it waits for someone outside.
     pub fn is_asked_below(&self) -> bool {
         self.reported.iter().any(|heard| matches!(heard.standing, Standing::Asking(_)))

@@ -156,6 +156,51 @@ async fn s2_41_s4_35_a_sub_agents_thread_is_listed_and_its_call_approved_at_the_
     assert_eq!(of_kind(&here, "session.status_idle").len(), 2);
 }
 
+// A sub-agent that is at rest is archived: it takes no more work, and what it said stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_at_rest_is_archived_and_one_that_waits_is_not() {
+    let house = house(false).await;
+    let ann = house.admin().await;
+    let session = spoken_to(&ann).await;
+    let path = format!("/v1/sessions/{session}");
+    let threads = format!("{path}/threads");
+    let listed = until(&ann, &threads, |found| found["data"][1]["status"] == "idle").await;
+    let thread = |at: usize| format!("{threads}/{}", listed["data"][at]["id"].as_str().unwrap());
+    let child = thread(1);
+    let archive = format!("{child}/archive");
+    let asks = |found: &Value| !of_kind(found, "session.status_idle").is_empty();
+    let events = until(&ann, &format!("{child}/events"), asks).await;
+    let why = ann.refused("POST", &archive, &Value::Null, 400).await;
+    assert!(why.contains("waits for an answer"), "{why}");
+    let main = format!("{}/archive", thread(0));
+    assert!(ann.refused("POST", &main, &Value::Null, 400).await.contains("archive the session"));
+
+    let asked = &of_kind(&events, "agent.tool_use")[0]["id"];
+    let yes = json!({"type": "user.tool_confirmation", "tool_use_id": asked, "result": "allow"});
+    ann.post(&format!("{path}/events"), &json!({"events": [yes]})).await;
+    let said = |found: &Value| of_kind(found, "agent.message").len() == 2;
+    until(&ann, &format!("{child}/events"), said).await;
+    let mut archived = Value::Null;
+    for _ in 0..500 {
+        let (status, body) = ann.ask("POST", &archive, &Value::Null).await;
+        archived = body;
+        if status == 200 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(archived["archived_at"].is_string(), "{archived}");
+    until(&ann, &child, |found| found["status"] == "terminated").await;
+    let again = ann.post(&archive, &Value::Null).await;
+    assert_eq!(again["archived_at"], archived["archived_at"]);
+    let over = |found: &Value| !of_kind(found, "session.thread_status_terminated").is_empty();
+    until(&ann, &format!("{path}/events"), over).await;
+    assert_eq!(of_kind(&ann.get(&format!("{child}/events")).await, "agent.message").len(), 2);
+    assert_eq!(ann.get(&thread(0)).await["archived_at"], Value::Null);
+    let eve = house.visitor("other", "eve", &[haft_server::Scope::Admin]).await;
+    eve.refused("POST", &archive, &Value::Null, 404).await;
+}
+
 // S2-41: an interrupt stops every thread, also one that nobody waits for; deleting ends them.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_41_an_interrupt_reaches_a_sub_agent_that_works_on_its_own() {

@@ -95,6 +95,12 @@ def test_whoever_watches_the_session_allows_what_a_sub_agent_asks(
     assert offered[0] == {"session_delegate", "session_run_child"}
     assert "bash" in offered[1] and "session_delegate" not in offered[1]
     assert "Scout" in str(provider.requests[0]["system"])
+    archived = client.beta.sessions.threads.archive(thread, session_id=session.id)
+    assert (archived.id, archived.archived_at is None) == (thread, False)
+    again = client.beta.sessions.threads.archive(thread, session_id=session.id)
+    assert again.archived_at == archived.archived_at
+    with pytest.raises(anthropic.BadRequestError, match="archive the session"):
+        client.beta.sessions.threads.archive(main.id, session_id=session.id)
 
 
 def test_whoever_watches_the_session_runs_the_tools_of_a_sub_agent(

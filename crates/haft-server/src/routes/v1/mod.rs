@@ -90,7 +90,7 @@ fn parts_of_sessions() -> Paths {
         )
         .route("/sessions/{session}/threads", threads)
         .route("/sessions/{session}/threads/{thread}", get(threads::retrieve))
-        .refusing("/sessions/{session}/threads/{thread}/archive", absent("archiving a thread"))
+        .route("/sessions/{session}/threads/{thread}/archive", post(threads::archive))
         .route(
             "/sessions/{session}/threads/{thread}/events",
             get(threads::events).query(&[Limit(1000), Page]).page(),

@@ -5,21 +5,24 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use haft_core::SessionId;
 use haft_core::session::{Agent, Event};
-use haft_store::Which;
+use haft_store::{Expected, Place as Kept, Which};
 use haft_wire::managed::{Place, thread_id};
 use serde_json::{Value, json};
 
 use super::events::{listed, previewed, previews};
-use super::page;
+use super::{page, unless_over};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::feed::{self, Since};
 use crate::input::{Params, Path};
 use crate::keys::Scope;
-use crate::objects::Sort;
+use crate::objects::{Members, Sort};
 use crate::pages::Wanted;
 use crate::session::{Session, agent_of_session, status_of};
+
+/// Where it is kept which threads were archived.
+const ARCHIVED: &str = "v1/threads";
 
 /// A thread of a session that the caller may see.
 struct Thread {
@@ -79,9 +82,24 @@ async fn shown(
         "status": status_of(&loaded.state),
         "created_at": first.at.to_string(),
         "updated_at": last.first().map_or(first.at, |last| last.at).to_string(),
-        "archived_at": null,
+        "archived_at": archived_at(app, caller, main, thread).await?,
         "usage": usage,
     })))
+}
+
+/// When a thread was archived; the main one is with its session.
+async fn archived_at(
+    app: &App,
+    caller: &Caller,
+    main: &Session,
+    thread: &Thread,
+) -> Result<Option<Value>, Error> {
+    if thread.parent.is_none() {
+        return Ok(main.beside.members.get("archived_at").cloned());
+    }
+    let id = thread_id(thread.session);
+    let found = app.objects().find_in(&caller.tenant, ARCHIVED, &id, Which::Latest).await?;
+    Ok(found.and_then(|found| found.members.get("archived_at").cloned()))
 }
 
 /// A thread's agent; a sub-agent that is no named agent is shown by what it was given.
@@ -138,6 +156,50 @@ pub(crate) async fn retrieve(
     let (session, thread) = find(&app, &caller, &session, &id).await?;
     let shown = shown(&app, &caller, &session, &thread).await?;
     Ok(Json(shown.ok_or_else(|| Error::not_found("thread of this session", &id))?))
+}
+
+/// Ends a sub-agent that is at rest. What it said and did stays to be read.
+pub(crate) async fn archive(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, id)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let (main, thread) = find(&app, &caller, &session, &id).await?;
+    main.require_owned(&caller)?;
+    if thread.parent.is_none() {
+        return Err(Error::invalid("this thread is the session itself; archive the session"));
+    }
+    if archived_at(&app, &caller, &main, &thread).await?.is_none() {
+        end(&app, &caller, thread.session).await?;
+        let at = app.now();
+        let members = Members::from_iter([("archived_at".to_owned(), at.to_string().into())]);
+        let place = Kept::new(caller.tenant.clone(), ARCHIVED, &id)?;
+        app.objects().put(place, Expected::Absent, &members, &caller.actor, at).await?;
+    }
+    let shown = shown(&app, &caller, &main, &thread).await?;
+    Ok(Json(shown.ok_or_else(|| Error::not_found("thread of this session", &id))?))
+}
+
+/// Ends a sub-agent and those that work for it.
+async fn end(app: &App, caller: &Caller, thread: SessionId) -> Result<(), Error> {
+    let note = || Some("archived".to_owned());
+    let loaded = app.store().load(thread).await?;
+    if let Some(open) = loaded.as_ref().and_then(|loaded| loaded.state.as_open()) {
+        if !open.is_at_rest() {
+            return Err(Error::invalid(
+                "the thread is at work, or waits for an answer; answer it or send \
+                 `user.interrupt` first",
+            ));
+        }
+        unless_over(app.haft().end(thread, caller.actor.clone(), note()).await)?;
+    }
+    for below in app.haft().below(thread).await? {
+        unless_over(app.haft().end(below, caller.actor.clone(), note()).await)?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn events(
