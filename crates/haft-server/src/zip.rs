@@ -8,12 +8,12 @@ const END: [u8; 4] = *b"PK\x05\x06";
 /// The second version of the format, which knows directories.
 const FORMAT: u16 = 20;
 /// The modes below are those of Unix.
-const MADE_BY: u16 = 3 << 8 | FORMAT;
+const MADE_BY: u16 = (3 << 8) | FORMAT;
 const NAMES_IN_UTF8: u16 = 1 << 11;
 const AS_THEY_ARE: u16 = 0;
 /// The earliest that can be told, so that the same files make the same bytes.
 const TIME: u16 = 0;
-const DATE: u16 = 1 << 5 | 1;
+const DATE: u16 = (1 << 5) | 1;
 const PLAIN_FILE: u32 = 0o100_644 << 16;
 
 /// Puts files, by their paths, into an archive.

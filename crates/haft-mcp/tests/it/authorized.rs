@@ -150,3 +150,19 @@ async fn an_authorization_is_for_the_address_that_was_mounted() {
     assert!(refused.contains("mounted at another address"), "{refused}");
     a.authorized(&back).await.unwrap();
 }
+
+// D17: of tokens that others took the place of nothing is kept, sealed or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn d17_tokens_that_were_replaced_are_erased() {
+    let ground = Ground::new();
+    let a = ground.node().await;
+    for _ in 0..2 {
+        let back = begun(&a).await;
+        a.authorized(&back).await.unwrap();
+    }
+    let place = Place::new(Tenant::new("test").unwrap(), "mcp-tokens", "guarded").unwrap();
+    let versions = ground.store.versions(&place, &Page::first(50)).await.unwrap();
+    let kept: Vec<bool> = versions.iter().map(|version| version.digest.is_some()).collect();
+    assert!(kept.len() >= 2 && kept[0], "{versions:?}");
+    assert!(!kept[1..].contains(&true), "{versions:?}");
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use haft_core::{Actor, ToolName};
 use haft_runtime::{Clock, SealingKey};
-use haft_store::{Expected, Place, Put, PutError, Store, Tenant, Which};
+use haft_store::{Erased, Erasure, Expected, Place, Put, PutError, Store, Tenant, Which};
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -102,6 +102,7 @@ impl Tokens {
         Ok(())
     }
 
+    /// Tokens that others took the place of are erased: nobody may use them any more.
     async fn put(&self, body: Option<Vec<u8>>) -> Result<(), AuthError> {
         let (store, place) = (&self.0.safe.store, self.place()?);
         loop {
@@ -109,7 +110,9 @@ impl Tokens {
             let expected =
                 latest.map_or(Expected::Absent, |latest| Expected::Version(latest.info.number));
             let put = Put { place: place.clone(), expected, body: body.clone() };
-            match store.put_versions(vec![put], &Actor::system(), Clock::System.now()).await {
+            let earlier = Erasure { place: place.clone(), versions: Erased::Earlier };
+            let (by, now) = (Actor::system(), Clock::System.now());
+            match store.erase(vec![earlier], vec![put], &by, now).await {
                 Ok(_) => return Ok(()),
                 Err(PutError::Moved { .. }) => {}
                 Err(PutError::Store(error)) => return Err(trouble(error)),
