@@ -434,6 +434,11 @@ pub struct Answer {
 
 #[haft_macros::boxed]
 impl Answer {
+    /// Returns a header, if it is there and can be read.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
     /// Returns the next bytes, or nothing at the end.
     ///
     /// # Errors

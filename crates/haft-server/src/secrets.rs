@@ -6,7 +6,7 @@ use haft_runtime::SealingKey;
 use haft_store::{Store, Tenant, Which};
 use serde_json::Value;
 
-use crate::mcp_oauth::{Refresher, Unrefreshed};
+use crate::mcp_oauth::{Refresher, Sealing, Unrefreshed};
 use crate::objects::{Object, Objects};
 use crate::routes::v1::vault_credentials;
 use crate::session_vaults::SessionVaults;
@@ -16,7 +16,8 @@ use crate::session_vaults::SessionVaults;
 /// refreshes those at token endpoints that are within reach; and keeps the tokens that were given
 /// for them.
 pub fn vault_secrets(store: Store, tenant: Tenant, key: SealingKey, reach: Reach) -> Secrets {
-    let refresher = Refresher::new(store.clone(), tenant.clone(), key.clone(), reach);
+    let sealing = Sealing::Key(key.clone());
+    let refresher = Refresher::new(store.clone(), tenant.clone(), sealing, reach);
     let vaults = SessionVaults::of(store.clone(), tenant.clone(), refresher.clone());
     let objects = Objects::new(store);
     let opening = refresher.clone();

@@ -4,10 +4,13 @@
 //! What is shown stands in the credential's `auth`; the tokens and the client's secret are sealed
 //! together and shown to nobody.
 
+mod probe;
 mod refresher;
+mod said;
 mod token_endpoint;
 
-pub(crate) use refresher::{Refresher, Unrefreshed, can_refresh};
+pub(crate) use probe::{Failed, probed};
+pub(crate) use refresher::{Refresher, Sealing, Unrefreshed, can_refresh};
 
 use haft_agent::http::Reach;
 use haft_core::Timestamp;
@@ -163,6 +166,15 @@ impl Held {
         }
         let HeldTogether { access_token, refresh } = serde_json::from_slice(&opened).ok()?;
         Some(Self { access_token, refresh: Some(refresh) })
+    }
+
+    /// Returns what nobody is to see of it.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let refresh = self.refresh.iter();
+        let beside = refresh.flat_map(|held| {
+            std::iter::once(held.refresh_token.clone()).chain(held.client_secret.clone())
+        });
+        std::iter::once(self.access_token.clone()).chain(beside).collect()
     }
 
     fn text(self) -> Result<String, Error> {

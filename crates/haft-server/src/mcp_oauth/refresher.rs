@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use haft_agent::http::{NoRootsError, Reach, Trust};
 use haft_core::{Actor, Millis};
-use haft_runtime::{Clock, SealingKey};
+use haft_runtime::{Clock, Haft, SealingKey};
 use haft_store::{Expected, Place, Put, PutError, Store, Tenant, Which};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::said::Said;
 use super::token_endpoint::{self, Given, NotGiven};
 use super::{Held, Refresh};
 use crate::error::Error;
@@ -35,9 +36,35 @@ struct Shared {
     store: Store,
     objects: Objects,
     tenant: Tenant,
-    key: SealingKey,
+    sealing: Sealing,
     reach: Reach,
     trust: OnceLock<Result<Trust, NoRootsError>>,
+}
+
+/// What seals and opens.
+pub(crate) enum Sealing {
+    /// A key.
+    Key(SealingKey),
+    /// The key of a node that runs.
+    Node(Haft),
+}
+
+impl Sealing {
+    fn open(&self, name: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        let opened = match self {
+            Self::Key(key) => key.open_secret(name, sealed),
+            Self::Node(haft) => haft.open_secret(name, sealed),
+        };
+        opened.ok()
+    }
+
+    fn seal(&self, name: &str, secret: &[u8]) -> Result<Vec<u8>, Error> {
+        let sealed = match self {
+            Self::Key(key) => key.seal_secret(name, secret),
+            Self::Node(haft) => haft.seal_secret(name, secret),
+        };
+        sealed.map_err(Error::internal)
+    }
 }
 
 /// Why there is no other access token.
@@ -50,12 +77,12 @@ pub(crate) enum Unrefreshed {
     #[error("it cannot be refreshed")]
     Never,
     /// The token endpoint does not want to.
-    #[error("{}", refused(*status, code.as_deref()))]
+    #[error("{}", refused(said.status, code.as_deref()))]
     Refused {
-        /// The HTTP status.
-        status: u16,
         /// The code of the error.
         code: Option<String>,
+        /// The whole answer.
+        said: Said,
     },
     /// Nobody answered.
     #[error("the token endpoint cannot be asked: {0}")]
@@ -75,7 +102,7 @@ fn refused(status: u16, code: Option<&str>) -> String {
 impl From<NotGiven> for Unrefreshed {
     fn from(error: NotGiven) -> Self {
         match error {
-            NotGiven::Refused { status, code } => Self::Refused { status, code },
+            NotGiven::Refused { code, said } => Self::Refused { code, said },
             NotGiven::Unanswered(why) => Self::Unanswered(why),
         }
     }
@@ -94,15 +121,20 @@ struct Turn {
 }
 
 impl Refresher {
-    pub(crate) fn new(store: Store, tenant: Tenant, key: SealingKey, reach: Reach) -> Self {
+    pub(crate) fn new(store: Store, tenant: Tenant, sealing: Sealing, reach: Reach) -> Self {
         let objects = Objects::new(store.clone());
         let trust = OnceLock::new();
-        Self(Arc::new(Shared { store, objects, tenant, key, reach, trust }))
+        Self(Arc::new(Shared { store, objects, tenant, sealing, reach, trust }))
+    }
+
+    /// Whose certificates are trusted.
+    pub(crate) fn trust(&self) -> &Result<Trust, NoRootsError> {
+        self.0.trust.get_or_init(Trust::of_the_system)
     }
 
     /// Opens what is sealed of a credential.
     pub(crate) fn opened(&self, credential: &Object) -> Option<Held> {
-        let opened = self.0.key.open_secret(&credential.id, &sealed_in(credential)?).ok()?;
+        let opened = self.0.sealing.open(&credential.id, &sealed_in(credential)?)?;
         Held::read(credential.members.get("auth")?, opened)
     }
 
@@ -154,7 +186,12 @@ impl Refresher {
         asking.await.map_err(broken)?
     }
 
-    async fn current(&self, vault: &str, id: &str) -> Result<(Object, Held), Unrefreshed> {
+    /// Reads a credential as it is now, and what is sealed of it.
+    pub(crate) async fn current(
+        &self,
+        vault: &str,
+        id: &str,
+    ) -> Result<(Object, Held), Unrefreshed> {
         let space = vault_credentials::space(vault);
         let found = self.0.objects.find_in(&self.0.tenant, &space, id, Which::Latest).await?;
         let found = found.map(Credential).filter(Credential::is_current);
@@ -173,8 +210,7 @@ impl Refresher {
         let (Some(refresh), Some(sent)) = (refresh, held.refresh.clone()) else {
             return Err(Unrefreshed::Never);
         };
-        let trust = self.0.trust.get_or_init(Trust::of_the_system);
-        let given = token_endpoint::asked(&refresh, &sent, self.0.reach, trust).await?;
+        let given = token_endpoint::asked(&refresh, &sent, self.0.reach, self.trust()).await?;
         self.keep(vault, credential, &held, given).await
     }
 
@@ -198,7 +234,7 @@ impl Refresher {
         let text = next.text()?;
         loop {
             let Object { id, number, mut members, .. } = credential;
-            let sealed = self.0.key.seal_secret(&id, text.as_bytes()).map_err(Error::internal)?;
+            let sealed = self.0.sealing.seal(&id, text.as_bytes())?;
             members.insert("sealed".to_owned(), written(&sealed));
             if let Some(auth) = members.get_mut("auth") {
                 auth["expires_at"] = expires_at.clone().into();

@@ -10,6 +10,7 @@ use haft_agent::http::{Client, Endpoint, NoRootsError, Reach, Timeouts, Trust};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::said::Said;
 use super::{ClientAuth, HeldRefresh, Refresh, is_token};
 
 /// How long each stage may take.
@@ -19,8 +20,6 @@ const TIMEOUTS: Timeouts = Timeouts {
     idle: Duration::from_secs(5),
     total: Duration::from_secs(20),
 };
-/// The most that is read of an answer.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The longest code of an error that is repeated.
 const CODE_LEN_MAX: usize = 64;
 
@@ -39,10 +38,10 @@ pub(super) struct Given {
 pub(crate) enum NotGiven {
     /// It answered so.
     Refused {
-        /// The HTTP status.
-        status: u16,
         /// The code of the error, if it had one.
         code: Option<String>,
+        /// The whole answer.
+        said: Said,
     },
     /// It did not answer, or with nothing that can be used.
     Unanswered(String),
@@ -71,11 +70,10 @@ async fn sent(
     let client = Client::reaching(reach, endpoint, TIMEOUTS, trust).map_err(unanswered)?;
     let (headers, body) = request(refresh, held)?;
     let answer = client.post(&headers, body.into_bytes()).await.map_err(unanswered)?;
-    let status = answer.status.as_u16();
-    let body = answer.start_of_body(ANSWER_BYTES_MAX).await;
-    match status {
-        200..=299 => given(&body),
-        _ => Err(NotGiven::Refused { status, code: code(&body) }),
+    let said = Said::read(answer).await;
+    match said.is_success() {
+        true => given(&said.body),
+        false => Err(NotGiven::Refused { code: code(&said.body), said }),
     }
 }
 

@@ -2,6 +2,7 @@
 //! server.
 
 use haft_agent::http::Reach;
+use haft_server::Scope;
 use serde_json::{Value, json};
 
 use crate::token_endpoint::TokenEndpoint;
@@ -204,4 +205,100 @@ async fn a_token_endpoint_is_on_the_public_internet_unless_the_operator_says_oth
     let why = it.ground.refused(&session).await;
     assert!(why.contains("not an address of the public internet"), "{why}");
     assert!(it.endpoint.asked().is_empty());
+}
+
+impl Refreshing {
+    async fn validated(&self, auth: &Value) -> Value {
+        let (vault, credential) = self.put(auth).await;
+        let shown =
+            self.ground.ann.post(&format!("{credential}/mcp_oauth_validate"), &json!({})).await;
+        assert_eq!(shown["type"], "vault_credential_validation");
+        assert_eq!(shown["vault_id"], vault.as_str());
+        assert!(credential.ends_with(shown["credential_id"].as_str().unwrap()), "{shown}");
+        assert!(shown["validated_at"].as_str().unwrap() > OVER, "{shown}");
+        assert!(!shown.to_string().contains("CANARY"), "{shown}");
+        shown
+    }
+}
+
+// Issue 6: a credential is tried at its server, and refreshed there if the server wants another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_is_validated_at_its_server() {
+    let it = Refreshing::new().await;
+    let auth = |token: &str| {
+        let url = &it.ground.named.url;
+        json!({"type": "mcp_oauth", "mcp_server_url": url, "access_token": token})
+    };
+    let valid = it.validated(&auth("CANARY-ann-1")).await;
+    assert_eq!(valid["status"], "valid", "{valid}");
+    assert_eq!((&valid["mcp_probe"], &valid["refresh"]), (&Value::Null, &Value::Null));
+    assert_eq!(valid["has_refresh_token"], false);
+    assert_eq!(it.ground.named.did_for("ann"), ["initialize", "tools/list"]);
+
+    let invalid = it.validated(&auth("revoked")).await;
+    assert_eq!(invalid["status"], "invalid", "{invalid}");
+    let said = json!({
+        "status_code": 401, "content_type": "application/json", "body": "{}",
+        "body_truncated": false,
+    });
+    assert_eq!(invalid["mcp_probe"], json!({"method": "initialize", "http_response": said}));
+    let without = json!({"status": "no_refresh_token", "http_response": null});
+    assert_eq!(invalid["refresh"], without);
+
+    let refreshed = it.validated(&it.auth("revoked", "CANARY-refresh-cat-1", &nobody())).await;
+    assert_eq!(refreshed["status"], "valid", "{refreshed}");
+    assert_eq!(refreshed["has_refresh_token"], true);
+    assert_eq!(refreshed["mcp_probe"], Value::Null);
+    assert_eq!(refreshed["refresh"], json!({"status": "succeeded", "http_response": null}));
+
+    let failed = it.validated(&it.auth("revoked", "spent-refresh-token", &nobody())).await;
+    assert_eq!(
+        (&failed["status"], &failed["refresh"]["status"]),
+        (&json!("invalid"), &json!("failed"))
+    );
+    let said = &failed["refresh"]["http_response"];
+    assert_eq!(said["status_code"], 400, "{failed}");
+    assert!(said["body"].as_str().unwrap().contains("invalid_grant"), "{failed}");
+    assert!(!failed.to_string().contains("spent-refresh-token"), "{failed}");
+}
+
+// What cannot be reached says nothing about a credential; and what is no such credential, or is
+// somebody else's, is not tried.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_tried_is_not_called_invalid() {
+    let it = Refreshing::new().await;
+    let nowhere = "http://127.0.0.1:9/nobody";
+    let mut auth = it.auth("revoked", "CANARY-refresh-ann-1", &nobody());
+    auth["refresh"]["token_endpoint"] = json!(nowhere);
+    let unknown = it.validated(&auth).await;
+    assert_eq!(unknown["status"], "unknown", "{unknown}");
+    assert_eq!(unknown["refresh"], json!({"status": "connect_error", "http_response": null}));
+    auth["mcp_server_url"] = json!(nowhere);
+    let unknown = it.validated(&auth).await;
+    assert_eq!(unknown["status"], "unknown", "{unknown}");
+    assert_eq!(unknown["mcp_probe"], json!({"method": "initialize", "http_response": null}));
+    assert_eq!(unknown["refresh"], Value::Null);
+
+    let (_, bearer) = it.ground.vault("CANARY-ann-1").await;
+    let path = format!("{bearer}/mcp_oauth_validate");
+    let other = it.ground.ann.refused("POST", &path, &json!({}), 400).await;
+    assert!(other.contains("`mcp_oauth`"), "{other}");
+    let eve = it.ground.house.visitor("other", "eve", &[Scope::Admin]).await;
+    let reader = it.ground.house.visitor("default", "bob", &[Scope::Read]).await;
+    eve.refused("POST", &path, &json!({}), 404).await;
+    reader.refused("POST", &path, &json!({}), 403).await;
+}
+
+// Nobody has a token tried where only this machine gets to, but at what the operator has mounted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_is_tried_at_public_servers_and_at_mounted_ones() {
+    let ground = Ground::reaching(Reach::Public).await;
+    let it = Refreshing { ground, endpoint: TokenEndpoint::start() };
+    let auth = |url: &str| json!({"type": "mcp_oauth", "mcp_server_url": url, "access_token": "CANARY-ann-1"});
+    assert_eq!(it.validated(&auth(&it.ground.named.url)).await["status"], "valid");
+    let (_, inside) = it.put(&auth("https://127.0.0.1/mcp")).await;
+    let path = format!("{inside}/mcp_oauth_validate");
+    let refused = it.ground.ann.refused("POST", &path, &json!({}), 400).await;
+    assert!(refused.contains("not an address of the public internet"), "{refused}");
+    assert_eq!(it.validated(&auth("https://localhost/mcp")).await["status"], "unknown");
 }

@@ -106,7 +106,7 @@ impl Ground {
     }
 
     /// Makes a vault with a token for the server.
-    async fn vault(&self, token: &str) -> (String, String) {
+    pub(crate) async fn vault(&self, token: &str) -> (String, String) {
         let vault = empty_vault(&self.ann).await;
         let credential = self.put(&vault, token).await;
         (vault, credential)

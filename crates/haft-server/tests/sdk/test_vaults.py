@@ -200,6 +200,10 @@ def test_a_token_that_is_over_is_refreshed(provider, peer, token_endpoint, tmp_p
             agent=agent.id, environment_id=environment.id, vault_ids=[own.id]
         )
         assert who(client, provider, session) == "you are ann"
+        validated = client.beta.vaults.credentials.mcp_oauth_validate(made.id, vault_id=own.id)
+        assert (validated.type, validated.status) == ("vault_credential_validation", "valid")
+        assert validated.has_refresh_token and validated.mcp_probe is None
+        assert (validated.credential_id, validated.vault_id) == (made.id, own.id)
         shown = client.beta.vaults.credentials.retrieve(made.id, vault_id=own.id)
         assert shown.auth.expires_at > datetime.now(timezone.utc)
         assert "CANARY" not in str(shown.to_dict())
@@ -213,7 +217,23 @@ def test_a_token_that_is_over_is_refreshed(provider, peer, token_endpoint, tmp_p
             },
         )
         assert who(client, provider, session) == "you are cat"
+        client.beta.vaults.credentials.update(
+            made.id,
+            vault_id=own.id,
+            auth={
+                "type": "mcp_oauth",
+                "access_token": "revoked",
+                "refresh": {"refresh_token": "spent-refresh-token"},
+            },
+        )
+        refused = client.beta.vaults.credentials.mcp_oauth_validate(made.id, vault_id=own.id)
+        assert (refused.status, refused.refresh.status) == ("invalid", "failed")
+        assert refused.mcp_probe.method == "initialize"
+        assert refused.mcp_probe.http_response.status_code == 401
+        assert refused.refresh.http_response.status_code == 400
+        assert "invalid_grant" in refused.refresh.http_response.body
+        assert "spent-refresh-token" not in str(refused.to_dict())
     asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
-    assert [one["basic"] for one in asked] == ["me:CANARY-secret"]
+    assert [one["basic"] for one in asked] == ["me:CANARY-secret"] * 2
     kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
     assert b"CANARY" not in kept

@@ -1,6 +1,7 @@
 //! The Managed Agents API, as the official Anthropic SDKs speak it.
 
 pub(crate) mod agents;
+mod credential_validations;
 mod environments;
 pub(crate) mod events;
 mod files;
@@ -124,9 +125,9 @@ fn kept_for_sessions() -> Paths {
                 .delete(vault_credentials::delete),
         )
         .route("/vaults/{vault}/credentials/{credential}/archive", post(vault_credentials::archive))
-        .refusing(
+        .route(
             "/vaults/{vault}/credentials/{credential}/mcp_oauth_validate",
-            absent("validating a credential"),
+            post(credential_validations::validate),
         )
 }
 

@@ -116,6 +116,10 @@ impl Credential {
         self.auth("type") == Some("environment_variable")
     }
 
+    pub(crate) fn is_mcp_oauth(&self) -> bool {
+        self.auth("type") == Some("mcp_oauth")
+    }
+
     fn is_deleted(&self) -> bool {
         is_deleted(&self.0)
     }
@@ -165,7 +169,13 @@ async fn vault_of(app: &App, caller: &Caller, vault: &str) -> Result<Object, Err
     app.objects().get(&caller.tenant, Sort::Vault, vault).await
 }
 
-async fn find(app: &App, caller: &Caller, vault: &str, id: &str) -> Result<Object, Error> {
+/// Finds a credential that was not deleted.
+pub(super) async fn find(
+    app: &App,
+    caller: &Caller,
+    vault: &str,
+    id: &str,
+) -> Result<Object, Error> {
     vault_of(app, caller, vault).await?;
     let found = app.objects().find_in(&caller.tenant, &space(vault), id, Which::Latest).await?;
     let found = found.map(Credential).filter(|credential| !credential.is_deleted());
