@@ -50,7 +50,7 @@ impl Extent {
             Self::Brief => Sizes {
                 tools: &[10, 100],
                 histories: &[10, 100],
-                parked: &[1, 1_000],
+                parked: &[2_000],
                 rounds: 1,
                 load_seconds: 0.5,
                 load_rounds: 1,
@@ -58,7 +58,7 @@ impl Extent {
             Self::Whole => Sizes {
                 tools: &[10, 100, 1_000, 10_000],
                 histories: &[10, 100, 1_000, 10_000, 100_000],
-                parked: &[1, 1_000, 10_000, 100_000, 1_000_000],
+                parked: &[2_000, 10_000, 100_000, 1_000_000],
                 rounds: 5,
                 load_seconds: 2.0,
                 load_rounds: 3,
