@@ -35,7 +35,7 @@ async fn a_redacted_version_is_gone_from_the_files_and_tells_who_redacted_it() {
     assert!(house.holds("CANARY-content"));
 
     let redacted = bob.post(&redact, &Value::Null).await;
-    let mut expected = seen.clone();
+    let mut expected = seen;
     for member in ["content", "content_sha256", "content_size_bytes", "path"] {
         expected[member] = Value::Null;
     }
