@@ -21,8 +21,8 @@ use crate::objects::{Object, Objects};
 use crate::routes::v1::vault_credentials::{self, Credential};
 use crate::secrets::{sealed_in, written};
 
-/// For how long a node that began to ask is left to it. More than asking takes.
-const TURN: Millis = Millis::from_secs(40);
+/// For how long a credential is left to the node that claimed it. More than asking takes.
+const HOLD: Millis = Millis::from_secs(40);
 /// How often it is looked whether another node is done.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long another node is waited for.
@@ -114,8 +114,8 @@ impl From<haft_store::Error> for Unrefreshed {
     }
 }
 
-/// A node's turn to ask.
-struct Turn {
+/// What one node has for a while: nobody else asks for that credential.
+struct Claim {
     place: Place,
     number: u64,
 }
@@ -155,8 +155,8 @@ impl Refresher {
             if !can_refresh(&credential) {
                 return Err(Unrefreshed::Never);
             }
-            if let Some(turn) = self.begin(vault, id).await? {
-                return self.take(turn, vault, id, seen).await;
+            if let Some(claim) = self.claim(vault, id).await? {
+                return self.asked(claim, vault, id, seen).await;
             }
             if began.elapsed() > PATIENCE {
                 let why = "another node is at it, and takes too long".to_owned();
@@ -168,9 +168,9 @@ impl Refresher {
 
     /// Asks in a task of its own: whoever no longer waits for the answer does not lose it, when
     /// what was sent for it is used up.
-    async fn take(
+    async fn asked(
         &self,
-        turn: Turn,
+        claim: Claim,
         vault: &str,
         id: &str,
         seen: &str,
@@ -179,7 +179,7 @@ impl Refresher {
         let (vault, id) = (vault.to_owned(), id.to_owned());
         let asking = tokio::spawn(async move {
             let asked = this.ask(&vault, &id, &seen).await;
-            this.end(turn).await;
+            this.release(claim).await;
             asked
         });
         let broken = |error: tokio::task::JoinError| Unrefreshed::Unanswered(error.to_string());
@@ -255,13 +255,13 @@ impl Refresher {
         }
     }
 
-    /// Takes the turn to ask for a credential, unless another node has it.
-    async fn begin(&self, vault: &str, id: &str) -> Result<Option<Turn>, Unrefreshed> {
+    /// Claims a credential, unless another node has it.
+    async fn claim(&self, vault: &str, id: &str) -> Result<Option<Claim>, Unrefreshed> {
         let (store, now) = (&self.0.store, Clock::System.now());
         let place =
             Place::new(self.0.tenant.clone(), &format!("v1/vaults/{vault}/refreshing"), id)?;
         let expected = match store.version(&place, Which::Latest).await? {
-            Some(taken) if taken.body.is_some() && now.since(taken.info.at) < TURN => {
+            Some(taken) if taken.body.is_some() && now.since(taken.info.at) < HOLD => {
                 return Ok(None);
             }
             Some(before) => Expected::Version(before.info.number),
@@ -269,18 +269,18 @@ impl Refresher {
         };
         let put = Put { place: place.clone(), expected, body: Some(b"{}".to_vec()) };
         match store.put_versions(vec![put], &Actor::system(), now).await {
-            Ok(numbers) => Ok(numbers.first().map(|number| Turn { place, number: *number })),
+            Ok(numbers) => Ok(numbers.first().map(|number| Claim { place, number: *number })),
             Err(PutError::Moved { .. }) => Ok(None),
             Err(PutError::Store(error)) => Err(error.into()),
         }
     }
 
-    async fn end(&self, turn: Turn) {
-        let expected = Expected::Version(turn.number);
-        let put = Put { place: turn.place, expected, body: None };
+    async fn release(&self, claim: Claim) {
+        let expected = Expected::Version(claim.number);
+        let put = Put { place: claim.place, expected, body: None };
         let (by, now) = (Actor::system(), Clock::System.now());
         if let Err(error) = self.0.store.put_versions(vec![put], &by, now).await {
-            tracing::warn!(%error, "whose turn it is to refresh a credential is not written");
+            tracing::warn!(%error, "a credential stays claimed for a while");
         }
     }
 }

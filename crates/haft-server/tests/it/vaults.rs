@@ -64,7 +64,7 @@ impl Ground {
         Self::reaching(Reach::Anywhere).await
     }
 
-    /// Where token endpoints may be there only.
+    /// The same, with token endpoints within a reach only.
     pub(crate) async fn reaching(reach: Reach) -> Self {
         Self::with(house(reach, |builder| builder).await, "scripted/calls", &json!([])).await
     }
