@@ -161,8 +161,8 @@ pub(super) fn cut(writer: &Connection) -> Result<(), Error> {
     let cut = writer
         .busy_timeout(CUT_WAIT)
         .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-    let cut = cut.and(writer.busy_timeout(BUSY_WAIT));
-    match cut.map_err(|error| database_error(&error)) {
+    let waits_as_before = writer.busy_timeout(BUSY_WAIT);
+    match cut.and(waits_as_before).map_err(|error| database_error(&error)) {
         Err(error) if error.kind() == ErrorKind::Stopped => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
