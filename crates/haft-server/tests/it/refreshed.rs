@@ -135,13 +135,15 @@ async fn a_refresh_token_is_used_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_that_is_refused_says_who_has_to_act() {
     let it = Refreshing::new().await;
-    let (session, credential) = it.session(&it.auth("CANARY-old-1", "spent", &nobody())).await;
-    let why = it.ground.refused(&session).await;
+    let (vault, credential) = it.put(&it.auth("CANARY-old-1", "spent", &nobody())).await;
+    let why = it.ground.refused(&it.ground.session(&[&vault]).await).await;
     assert!(why.contains("refused with `invalid_grant`"), "{why}");
     assert!(why.contains("authorize it anew"), "{why}");
     assert!(!why.contains("spent"), "what the endpoint says is not repeated: {why}");
     let change = json!({"auth": {"type": "mcp_oauth", "refresh": {"refresh_token": "CANARY-refresh-ann-1"}}});
     it.ground.ann.post(&credential, &change).await;
+    // Another one: what only an operator can mend ends the run, and the script goes on after it.
+    let session = it.ground.session(&[&vault]).await;
     assert_eq!(it.ground.who(&session).await, "you are ann");
     let tokens = json!({"auth": {"type": "mcp_oauth", "access_token": "CANARY-cat-1", "expires_at": "2999-01-01T00:00:00Z"}});
     it.ground.ann.post(&credential, &tokens).await;
