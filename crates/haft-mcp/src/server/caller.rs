@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rmcp::model::{ErrorData, LoggingLevel, ProgressToken, ProtocolVersion};
+use rmcp::model::{ClientCapabilities, ErrorData, LoggingLevel, ProgressToken, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,8 @@ pub(super) struct Caller {
     pub(super) progress: Option<ProgressToken>,
     /// The least level of log messages it wants; `None` for none at all.
     pub(super) log_level: Option<LoggingLevel>,
-    pub(super) peer: Peer<RoleServer>,
+    /// Where it hears what happens on the way; `None` if it wants to hear nothing.
+    pub(super) peer: Option<Peer<RoleServer>>,
     /// Cancelled when the client no longer waits for the answer.
     pub(super) gone: CancellationToken,
 }
@@ -55,20 +56,43 @@ impl Caller {
             .protocol_version()
             .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
         let capabilities = context.client_capabilities().unwrap_or_default();
-        let declared = [
-            (Kind::Elicitation, capabilities.elicitation.is_some()),
-            (Kind::Sampling, capabilities.sampling.is_some()),
-            (Kind::Roots, capabilities.roots.is_some()),
-        ];
         Ok(Self {
             principal,
             era: if is_modern { Era::Modern } else { Era::Legacy },
-            can: declared.into_iter().filter(|(_, can)| *can).map(|(kind, _)| kind).collect(),
+            can: asked_for(&capabilities),
             knows_tasks: is_modern && capabilities.supports_tasks(),
             progress: context.meta.get_progress_token(),
             log_level: if is_modern { context.meta.log_level() } else { session_level },
-            peer: context.peer.clone(),
+            peer: Some(context.peer.clone()),
             gone: context.ct.clone(),
         })
     }
+
+    /// The client behind a request that stands alone and wants to hear nothing but its answer.
+    pub(super) fn alone(
+        principal: Principal,
+        capabilities: &ClientCapabilities,
+        gone: CancellationToken,
+    ) -> Self {
+        Self {
+            principal,
+            era: Era::Modern,
+            can: asked_for(capabilities),
+            knows_tasks: capabilities.supports_tasks(),
+            progress: None,
+            log_level: None,
+            peer: None,
+            gone,
+        }
+    }
+}
+
+/// Returns what a client can be asked for.
+fn asked_for(capabilities: &ClientCapabilities) -> BTreeSet<Kind> {
+    let declared = [
+        (Kind::Elicitation, capabilities.elicitation.is_some()),
+        (Kind::Sampling, capabilities.sampling.is_some()),
+        (Kind::Roots, capabilities.roots.is_some()),
+    ];
+    declared.into_iter().filter(|(_, can)| *can).map(|(kind, _)| kind).collect()
 }

@@ -3,15 +3,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft_core::Outcome;
-use rmcp::model::{ErrorData, InputRequests, InputRequiredResult, LoggingLevel, RequestId};
+use haft_core::{Outcome, ToolName};
+use rmcp::model::{
+    CallToolResponse, ErrorData, InputRequests, InputRequiredResult, LoggingLevel, RequestId,
+};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::McpServer;
 use super::caller::Caller;
+use super::calls::trouble;
 use super::outcomes;
+use super::plain::PlainCall;
 use super::request_state;
 use super::serving::{Served, Serving};
 use super::settings::TaskUse;
@@ -56,34 +60,11 @@ impl Connection {
         &self,
         context: &RequestContext<RoleServer>,
         caller: &Caller,
-        asked: Asked<'_>,
+        asked: Asked,
     ) -> Result<(Handle, Served), ErrorData> {
-        let responses = asked.responses.unwrap_or_default();
-        let (handle, serving) = match asked.state {
-            Some(state) => {
-                let unsound = || ErrorData::invalid_params("`requestState` is not whole", None);
-                let named = request_state::read(&state).ok_or_else(unsound)?;
-                let handle = self.server.known(&caller.principal, named).await?;
-                self.server.require_same(handle, asked.tool).await?;
-                (handle, Serving::resume(&self.server, caller, handle, responses))
-            }
-            None => {
-                let handle = self.server.fresh(&caller.principal).await?;
-                let (tool, arguments) = (asked.tool, asked.arguments);
-                let begun =
-                    Serving::begin(&self.server, caller, handle, tool, arguments, responses);
-                (handle, begun.await?)
-            }
-        };
+        let (handle, serving) = self.server.begin(caller, asked).await?;
         let _under_way = self.under_way(context.id.clone(), handle);
-        let served = serving.with_task_use(asked.task_use).finish().await?;
-        if let Served::Done(_) | Served::Rejected(_) = &served {
-            self.server.0.sessions.put_back(&caller.principal, handle.session);
-            if let Some(kind) = self.server.0.questions.ended(handle.call) {
-                return Err(outcomes::missing(kind));
-            }
-        }
-        Ok((handle, served))
+        Ok((handle, self.server.finish(caller, handle, serving).await?))
     }
 
     fn under_way(&self, id: RequestId, handle: Handle) -> UnderWay<'_> {
@@ -96,7 +77,7 @@ impl Connection {
     pub(super) async fn served_whole(
         &self,
         context: RequestContext<RoleServer>,
-        asked: Asked<'_>,
+        asked: Asked,
     ) -> Result<Whole, ErrorData> {
         let caller = self.caller(&context)?;
         let (handle, served) = self.serve(&context, &caller, asked).await?;
@@ -105,7 +86,7 @@ impl Connection {
             Served::Rejected(rejection) => {
                 Err(ErrorData::invalid_params(rejection.message.clone(), None))
             }
-            Served::Input(requests) => Ok(Whole::Input(self.input(handle, requests))),
+            Served::Input(requests) => Ok(Whole::Input(self.server.input(handle, requests))),
             Served::Pending(waiting) => {
                 Err(ErrorData::internal_error(self.server.whom(&waiting), None))
             }
@@ -114,16 +95,99 @@ impl Connection {
             }
         }
     }
+}
+
+impl McpServer {
+    /// Makes a call for a request that stands alone. If nobody waits for its answer any more, that
+    /// is noticed as on any connection.
+    pub(super) async fn call_plainly(
+        &self,
+        principal: Principal,
+        call: PlainCall,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let gone = CancellationToken::new();
+        let caller = Caller::alone(principal, &call.capabilities, gone.clone());
+        let server = self.clone();
+        let waits = gone.drop_guard();
+        let made = tokio::spawn(async move {
+            let asked = server.asked(&caller, &call.name, call.arguments)?;
+            let (handle, serving) = server.begin(&caller, asked).await?;
+            let served = server.finish(&caller, handle, serving).await?;
+            server.answer(handle, served)
+        });
+        let answer = made.await;
+        waits.disarm();
+        answer.unwrap_or_else(|error| Err(trouble(&error)))
+    }
+
+    /// Returns what a request asks for that calls a tool.
+    pub(super) fn asked(
+        &self,
+        caller: &Caller,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Asked, ErrorData> {
+        let shown = self.shown();
+        let tool = shown.called(name, &caller.principal.tenant);
+        let tool = tool.ok_or_else(|| outcomes::no_tool(name))?.clone();
+        let task_use = self.0.settings.tasks.get(&tool).copied();
+        let needs_tasks = matches!(task_use, Some(TaskUse::Required | TaskUse::RequiredAfterInput));
+        if needs_tasks && !caller.knows_tasks {
+            return Err(outcomes::tasks_missing());
+        }
+        Ok(Asked { tool, arguments, responses: None, state: None, task_use })
+    }
+
+    /// Makes a call, or comes back to one.
+    async fn begin<'a>(
+        &'a self,
+        caller: &'a Caller,
+        asked: Asked,
+    ) -> Result<(Handle, Serving<'a>), ErrorData> {
+        let (tool, responses) = (asked.tool.as_str(), asked.responses.unwrap_or_default());
+        let (handle, serving) = match asked.state {
+            Some(state) => {
+                let unsound = || ErrorData::invalid_params("`requestState` is not whole", None);
+                let named = request_state::read(&state).ok_or_else(unsound)?;
+                let handle = self.known(&caller.principal, named).await?;
+                self.require_same(handle, tool).await?;
+                (handle, Serving::resume(self, caller, handle, responses))
+            }
+            None => {
+                let handle = self.fresh(&caller.principal).await?;
+                let begun = Serving::begin(self, caller, handle, tool, asked.arguments, responses);
+                (handle, begun.await?)
+            }
+        };
+        Ok((handle, serving.with_task_use(asked.task_use)))
+    }
+
+    /// Waits for what the request is answered with.
+    async fn finish(
+        &self,
+        caller: &Caller,
+        handle: Handle,
+        serving: Serving<'_>,
+    ) -> Result<Served, ErrorData> {
+        let served = serving.finish().await?;
+        if let Served::Done(_) | Served::Rejected(_) = &served {
+            self.0.sessions.put_back(&caller.principal, handle.session);
+            if let Some(kind) = self.0.questions.ended(handle.call) {
+                return Err(outcomes::missing(kind));
+            }
+        }
+        Ok(served)
+    }
 
     pub(super) fn input(&self, handle: Handle, requests: InputRequests) -> InputRequiredResult {
-        let state = request_state::write(handle, self.server.0.haft.now());
+        let state = request_state::write(handle, self.0.haft.now());
         InputRequiredResult::new(Some(requests), Some(state))
     }
 }
 
 /// What a request asks for.
-pub(super) struct Asked<'a> {
-    pub(super) tool: &'a str,
+pub(super) struct Asked {
+    pub(super) tool: ToolName,
     pub(super) arguments: Map<String, Value>,
     pub(super) responses: Option<rmcp::model::InputResponses>,
     pub(super) state: Option<String>,

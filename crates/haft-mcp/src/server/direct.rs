@@ -6,11 +6,11 @@ use haft_core::tool::Executor;
 use haft_runtime::{CallError, Direct};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, ServerCapabilities, ServerConfig, Tool,
+    Implementation, JsonObject, ListToolsResult, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 
-use super::handler::Handler;
+use super::handler::Server;
 use super::http::{HttpDoor, McpService};
 use super::listing::{Listing, Shown};
 use super::{caller, outcomes};
@@ -37,11 +37,10 @@ impl DirectServer {
 
     /// Returns the service to mount, for example at `/mcp`.
     pub fn http(&self, door: HttpDoor) -> McpService {
-        let server = self.clone();
-        McpService::behind(door, move || Handler::Direct(server.clone()))
+        McpService::behind(door, Server::Direct(self.clone()))
     }
 
-    fn shown(&self) -> Arc<Shown> {
+    pub(super) fn shown(&self) -> Arc<Shown> {
         let direct = &self.0.direct;
         self.0.listing.of(direct.toolbox().registry().generation(), || {
             let mut shown = Shown::default();
@@ -75,19 +74,28 @@ impl DirectServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Principal { actor, tenant } = caller::principal(&context, None)?.clone();
-        let shown = self.shown();
-        let tool =
-            shown.called(&request.name, &tenant).ok_or_else(|| outcomes::no_tool(&request.name))?;
+        let principal = caller::principal(&context, None)?;
         let arguments = request.arguments.unwrap_or_default();
-        let ended = tokio::select! {
+        tokio::select! {
             // On the heap: rmcp moves the future of a request several times.
-            ended = Box::pin(self.0.direct.call_as(actor, tool.as_str(), arguments)) => ended,
+            ended = Box::pin(self.called(principal, &request.name, arguments)) => ended,
             () = context.ct.cancelled() => {
-                return Err(ErrorData::internal_error("its client stopped waiting for it", None));
+                Err(ErrorData::internal_error("its client stopped waiting for it", None))
             }
-        };
-        let result = match ended {
+        }
+    }
+
+    /// Makes a call. Whoever stops waiting for it stops it.
+    pub(super) async fn called(
+        &self,
+        principal: &Principal,
+        name: &str,
+        arguments: JsonObject,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Principal { actor, tenant } = principal.clone();
+        let shown = self.shown();
+        let tool = shown.called(name, &tenant).ok_or_else(|| outcomes::no_tool(name))?;
+        let result = match self.0.direct.call_as(actor, tool.as_str(), arguments).await {
             Ok(outcome) => outcomes::result(&outcome),
             Err(CallError::Rejected(rejection)) => outcomes::rejection(&rejection),
             Err(error) => Ok(refused(&error)),

@@ -1,5 +1,6 @@
 //! What rmcp serves: one type for both servers, so that its machinery is compiled once.
 
+use haft_store::Tenant;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskMethod, CancelTaskParams,
@@ -16,8 +17,11 @@ use rmcp::service::{
 };
 use tokio_util::either::Either;
 
+use super::McpServer;
 use super::connection::Connection;
 use super::direct::DirectServer;
+use super::plain::PlainCall;
+use crate::principal::Principal;
 
 /// What answers a client. What a server does not offer is answered as rmcp answers it by itself.
 ///
@@ -28,6 +32,43 @@ pub(super) enum Handler {
     Stored(Connection),
     /// Nothing is recorded, and there are only tools.
     Direct(DirectServer),
+}
+
+/// What stands behind a door.
+#[derive(Clone)]
+pub(super) enum Server {
+    /// Calls are recorded.
+    Stored(McpServer),
+    /// Nothing is recorded, and there are only tools.
+    Direct(DirectServer),
+}
+
+impl Server {
+    pub(super) fn connect(&self) -> Handler {
+        match self {
+            Self::Stored(server) => Handler::Stored(Connection::new(server.clone(), None)),
+            Self::Direct(server) => Handler::Direct(server.clone()),
+        }
+    }
+
+    /// Returns whether a tenant's client may call a tool by a request that says nothing else.
+    pub(super) fn calls_plainly(&self, name: &str, tenant: &Tenant) -> bool {
+        match self {
+            Self::Stored(server) => server.shown().calls_plainly(name, tenant),
+            Self::Direct(server) => server.shown().calls_plainly(name, tenant),
+        }
+    }
+
+    pub(super) async fn call(
+        &self,
+        principal: Principal,
+        call: PlainCall,
+    ) -> Result<CallToolResponse, ErrorData> {
+        match self {
+            Self::Stored(server) => server.call_plainly(principal, call).await,
+            Self::Direct(server) => server.called(&principal, &call.name, call.arguments).await,
+        }
+    }
 }
 
 impl ServerHandler for Handler {

@@ -16,7 +16,8 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tower_service::Service;
 
-use super::handler::Handler;
+use super::handler::{Handler, Server};
+use super::plain;
 use crate::principal::Principal;
 
 /// Who may come in over HTTP.
@@ -51,7 +52,9 @@ impl HttpDoor {
 /// last would wait for an acknowledgement.
 #[derive(Clone)]
 pub struct McpService {
+    server: Server,
     inner: StreamableHttpService<Handler, LocalSessionManager>,
+    hosts: Option<Arc<[String]>>,
     anonymous: Option<Principal>,
     challenge: HeaderValue,
 }
@@ -64,10 +67,8 @@ impl std::fmt::Debug for McpService {
 
 impl McpService {
     /// Serves what comes through a door, each connection by a handler of its own.
-    pub(super) fn behind(
-        door: HttpDoor,
-        connect: impl Fn() -> Handler + Send + Sync + 'static,
-    ) -> Self {
+    pub(super) fn behind(door: HttpDoor, server: Server) -> Self {
+        let hosts = door.hosts.as_deref().map(Arc::from);
         let config = StreamableHttpServerConfig::default().with_json_response(true);
         let config = match door.hosts {
             Some(hosts) => config.with_allowed_hosts(hosts),
@@ -80,18 +81,20 @@ impl McpService {
         let metadata = door.resource_metadata.map(|at| format!(" resource_metadata=\"{at}\""));
         let challenge = format!("Bearer{}", metadata.unwrap_or_default());
         let sessions = Arc::new(LocalSessionManager::default());
+        let connecting = server.clone();
+        let connect = move || Ok(connecting.connect());
         Self {
-            inner: StreamableHttpService::new(move || Ok(connect()), sessions, config),
+            server,
+            inner: StreamableHttpService::new(connect, sessions, config),
+            hosts,
             anonymous: door.anonymous,
             challenge: HeaderValue::try_from(challenge)
                 .unwrap_or_else(|_| HeaderValue::from_static("Bearer")),
         }
     }
 
-    fn refused(&self) -> Response<BoxBody<Bytes, Infallible>> {
-        let body = Full::new(Bytes::from_static(b"authorization is required")).boxed();
-        let mut response = Response::new(body);
-        *response.status_mut() = StatusCode::UNAUTHORIZED;
+    fn refused(&self) -> Answer {
+        let mut response = said(StatusCode::UNAUTHORIZED, "authorization is required".to_owned());
         response.headers_mut().insert(WWW_AUTHENTICATE, self.challenge.clone());
         response
     }
@@ -102,7 +105,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Display,
 {
-    type Response = Response<BoxBody<Bytes, Infallible>>;
+    type Response = Answer;
     type Error = Infallible;
     type Future = Answering;
 
@@ -115,32 +118,78 @@ where
     }
 }
 
-type Answering =
-    Pin<Box<dyn Future<Output = Result<Response<BoxBody<Bytes, Infallible>>, Infallible>> + Send>>;
+/// What a request is answered with.
+pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+
+type Asked = Request<UnsyncBoxBody<Bytes, String>>;
 
 impl McpService {
     /// For one type of body, so that the protocol is compiled here and not with each router.
-    fn answer(&self, mut request: Request<UnsyncBoxBody<Bytes, String>>) -> Answering {
-        if request.extensions().get::<Principal>().is_none() {
-            match self.anonymous.clone() {
-                Some(principal) => {
-                    request.extensions_mut().insert(principal);
-                }
-                None => {
-                    let refused = self.refused();
-                    return Box::pin(async move { Ok(refused) });
-                }
-            }
-        }
-        let inner = self.inner.clone();
-        let ends_session = request.method() == Method::DELETE;
+    fn answer(&self, request: Asked) -> Answering {
+        let behind = request.extensions().get::<Principal>();
+        let Some(principal) = behind.or(self.anonymous.as_ref()).cloned() else {
+            let refused = self.refused();
+            return Box::pin(async move { Ok(refused) });
+        };
+        let service = self.clone();
         Box::pin(async move {
-            let mut response = inner.handle(request).await;
-            // It is over, and not only taken note of; clients complain about anything else.
-            if ends_session && response.status() == StatusCode::ACCEPTED {
-                *response.status_mut() = StatusCode::NO_CONTENT;
+            match service.called(request, &principal).await {
+                Taken::Answered(answer) => Ok(answer),
+                Taken::Not(mut request) => {
+                    request.extensions_mut().insert(principal);
+                    Ok(service.negotiated(request).await)
+                }
             }
-            Ok(response)
         })
     }
+
+    /// Answers a request that is nothing but a call.
+    async fn called(&self, request: Asked, principal: &Principal) -> Taken {
+        let (parts, body) = request.into_parts();
+        if !plain::is_headed(&parts, &body.size_hint(), self.hosts.as_deref()) {
+            return Taken::Not(Request::from_parts(parts, body));
+        }
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => {
+                let error = format!("the request's body could not be read: {error}");
+                return Taken::Answered(said(StatusCode::BAD_REQUEST, error));
+            }
+        };
+        let call = plain::read(&parts.headers, &body);
+        match call.filter(|call| self.server.calls_plainly(&call.name, &principal.tenant)) {
+            Some(call) => {
+                let id = call.id.clone();
+                Taken::Answered(plain::answer(id, self.server.call(principal.clone(), call).await))
+            }
+            None => {
+                let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+                Taken::Not(Request::from_parts(parts, body))
+            }
+        }
+    }
+
+    async fn negotiated(&self, request: Asked) -> Answer {
+        let ends_session = request.method() == Method::DELETE;
+        let mut response = self.inner.handle(request).await;
+        // It is over, and not only taken note of; clients complain about anything else.
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        response
+    }
+}
+
+/// Whether a request was nothing but a call.
+enum Taken {
+    Answered(Answer),
+    Not(Asked),
+}
+
+fn said(status: StatusCode, text: String) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(text)).boxed());
+    *response.status_mut() = status;
+    response
 }

@@ -20,6 +20,9 @@ use crate::questions;
 /// The tool that picks up what became of a call.
 pub(super) const AWAIT_CALL: &str = "await_call";
 
+/// What a schema marks a property with whose value a header repeats.
+const HEADER_MARK: &str = "x-mcp-header";
+
 /// What was made out for one generation of the registry.
 #[derive(Default)]
 pub(super) struct Listing(Mutex<Option<(u64, Arc<Shown>)>>);
@@ -40,6 +43,8 @@ struct Listed {
     tool: ToolName,
     /// Whose it is, if it is not everybody's.
     owner: Option<Tenant>,
+    /// Whether its arguments stand nowhere but in a request's body.
+    is_plain: bool,
 }
 
 impl Listed {
@@ -53,7 +58,9 @@ impl Shown {
     pub(super) fn add(&mut self, registered: &Registered) {
         let Some(tool) = tool(registered) else { return };
         let owner = registered.tenant().cloned();
-        let listed = Listed { at: self.tools.len(), tool: registered.name().clone(), owner };
+        let is_plain = !Value::from((*tool.input_schema).clone()).to_string().contains(HEADER_MARK);
+        let (at, name) = (self.tools.len(), registered.name().clone());
+        let listed = Listed { at, tool: name, owner, is_plain };
         self.by_name.insert(tool.name.to_string(), listed);
         self.tools.push(tool);
     }
@@ -70,6 +77,12 @@ impl Shown {
         let tools = self.tools.iter().filter(is_theirs).cloned().collect();
         let result = ListToolsResult { tools, ..ListToolsResult::default() };
         result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private)
+    }
+
+    /// Returns whether a tenant's client may call a tool by a request that says nothing else.
+    pub(super) fn calls_plainly(&self, name: &str, tenant: &Tenant) -> bool {
+        let listed = self.by_name.get(name);
+        listed.is_some_and(|listed| listed.is_plain && listed.is_shown_to(tenant))
     }
 
     /// Returns the tool that a tenant's client calls by a name.

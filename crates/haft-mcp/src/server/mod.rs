@@ -12,6 +12,7 @@ mod http;
 mod listing;
 mod outcomes;
 mod pending;
+mod plain;
 mod request_state;
 mod requests;
 mod serving;
@@ -29,7 +30,7 @@ use tokio::sync::broadcast;
 use crate::principal::Principal;
 use crate::questions::{Attached, Questions};
 use connection::Connection;
-use handler::Handler;
+use handler::{Handler, Server};
 use listing::Listing;
 use sessions::Sessions;
 
@@ -116,8 +117,7 @@ impl McpServer {
 
     /// Returns the service to mount, for example at `/mcp`.
     pub fn http(&self, door: HttpDoor) -> McpService {
-        let server = self.clone();
-        McpService::behind(door, move || Handler::Stored(Connection::new(server.clone(), None)))
+        McpService::behind(door, Server::Stored(self.clone()))
     }
 }
 

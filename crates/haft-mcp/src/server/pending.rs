@@ -43,9 +43,11 @@ impl Connection {
         let serving = Serving::resume(&self.server, caller, handle, Default::default());
         let serving = serving.with_patience(Patience::Either(patience));
         let served = serving.with_task_use(Some(TaskUse::Never)).finish().await?;
-        self.answer(handle, served)
+        self.server.answer(handle, served)
     }
+}
 
+impl McpServer {
     pub(super) fn answer(
         &self,
         handle: Handle,
@@ -55,9 +57,9 @@ impl Connection {
             Served::Done(outcome) => outcomes::result(&outcome).map(Into::into),
             Served::Rejected(rejection) => outcomes::rejection(&rejection).map(Into::into),
             Served::Input(requests) => Ok(self.input(handle, requests).into()),
-            Served::Task => Ok(CreateTaskResult::new(self.server.new_task(handle)).into()),
+            Served::Task => Ok(CreateTaskResult::new(self.new_task(handle)).into()),
             Served::Pending(waiting) => {
-                let text = self.server.whom(&waiting);
+                let text = self.whom(&waiting);
                 Ok(self.pending(handle, waiting.tool.as_str(), &text).into())
             }
             Served::Running => Ok(self.pending(handle, "", "the call still runs").into()),
@@ -72,7 +74,7 @@ impl Connection {
             json!({"handle": handle.to_string()})
         );
         // Clients that hold a result against the tool's schema accept an error without one.
-        let registered = self.server.0.haft.registry().get(tool);
+        let registered = self.0.haft.registry().get(tool);
         let has_schema = registered.is_some_and(|tool| tool.spec().output_schema.is_some());
         let content = vec![ContentBlock::text(text)];
         let mut result = match has_schema {
@@ -83,9 +85,7 @@ impl Connection {
         result.meta = serde_json::from_value(meta).ok();
         result
     }
-}
 
-impl McpServer {
     /// Lists the principal's calls that wait for someone.
     async fn waiting_of(&self, principal: &Principal) -> Result<CallToolResult, ErrorData> {
         let store = self.0.haft.store();

@@ -84,20 +84,12 @@ impl Connection {
         if request.name == AWAIT_CALL {
             return Box::pin(self.await_call(&caller, &arguments)).await;
         }
-        let shown = self.server.shown();
-        let tool = shown
-            .called(&request.name, &caller.principal.tenant)
-            .ok_or_else(|| outcomes::no_tool(&request.name))?;
-        let task_use = self.server.0.settings.tasks.get(tool).copied();
-        let needs_tasks = matches!(task_use, Some(TaskUse::Required | TaskUse::RequiredAfterInput));
-        if needs_tasks && !caller.knows_tasks {
-            return Err(outcomes::tasks_missing());
-        }
         let (responses, state) = (request.input_responses, request.request_state);
-        let asked = Asked { tool: tool.as_str(), arguments, responses, state, task_use };
+        let asked = self.server.asked(&caller, &request.name, arguments)?;
+        let asked = Asked { responses, state, ..asked };
         // On the heap: rmcp moves the future of a request several times.
         let (handle, served) = Box::pin(self.serve(&context, &caller, asked)).await?;
-        self.answer(handle, served)
+        self.server.answer(handle, served)
     }
 
     pub(super) fn list_prompts(&self) -> ListPromptsResult {
@@ -111,11 +103,10 @@ impl Connection {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        if !self.server.shown().prompts.iter().any(|prompt| prompt.name == request.name) {
-            return Err(ErrorData::invalid_params("there is no such prompt", None));
-        }
+        let is_shown = self.server.shown().prompts.iter().any(|it| it.name == request.name);
+        let tool = request.name.parse().ok().filter(|_| is_shown);
         let asked = Asked {
-            tool: &request.name,
+            tool: tool.ok_or_else(|| ErrorData::invalid_params("there is no such prompt", None))?,
             arguments: request.arguments.unwrap_or_default(),
             responses: request.input_responses,
             state: request.request_state,
@@ -164,7 +155,7 @@ impl Connection {
             ));
         };
         let asked = Asked {
-            tool: source.tool.as_str(),
+            tool: source.tool.clone(),
             arguments: arguments.into_iter().map(|(name, v)| (name, Value::from(v))).collect(),
             responses: request.input_responses,
             state: request.request_state,

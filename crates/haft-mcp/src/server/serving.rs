@@ -208,7 +208,7 @@ impl<'a> Serving<'a> {
     async fn ask_now(&mut self, asks: Vec<Ask>) -> Result<Option<Served>, ErrorData> {
         for ask in asks {
             let request = server_request(&ask)?;
-            let peer = self.caller.peer.clone();
+            let Some(peer) = self.caller.peer.clone() else { return self.unasked().await };
             let asked = peer.send_request(request);
             tokio::pin!(asked);
             let answer = loop {
@@ -272,7 +272,9 @@ impl<'a> Serving<'a> {
         if let Some(log) = progress.get("log").and_then(Value::as_object) {
             return self.log(log).await;
         }
-        let Some(token) = self.caller.progress.clone() else { return };
+        let (Some(peer), Some(token)) = (&self.caller.peer, self.caller.progress.clone()) else {
+            return;
+        };
         let number = |name: &str| progress.get(name).and_then(Value::as_f64);
         let mut param = ProgressNotificationParam::new(token, number("progress").unwrap_or(0.0));
         param.total = number("total");
@@ -282,19 +284,20 @@ impl<'a> Serving<'a> {
             None => None,
         };
         // Progress is for whoever listens; if nobody does, the call goes on.
-        self.caller.peer.notify_progress(param).await.ok();
+        peer.notify_progress(param).await.ok();
     }
 
     async fn log(&self, log: &Map<String, Value>) {
         let level = log.get("level").cloned().unwrap_or_default();
         let level: LoggingLevel = serde_json::from_value(level).unwrap_or(LoggingLevel::Info);
+        let Some(peer) = &self.caller.peer else { return };
         if self.caller.log_level.is_none_or(|least| severity(level) < severity(least)) {
             return;
         }
         let data = log.get("data").cloned().unwrap_or_default();
         let param = LoggingMessageNotificationParam::new(level, data)
             .with_logger(self.server.0.settings.name.clone());
-        self.caller.peer.notify_logging_message(param).await.ok();
+        peer.notify_logging_message(param).await.ok();
     }
 }
 

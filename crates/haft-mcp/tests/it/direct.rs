@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use haft_core::session::{Config, Returned};
 use haft_core::tool::{Definition, Facets, Gate, Mutates, Schema};
 use haft_core::{CallResult, Output};
-use haft_mcp::{DirectServer, HttpDoor};
+use haft_mcp::{DirectServer, HttpDoor, McpService};
 use haft_runtime::testing::user;
 use haft_runtime::{FunctionTool, Haft, Tool, ToolArguments, ToolContext, ToolError};
 use serde_json::json;
@@ -36,7 +36,11 @@ async fn served(ran: &Arc<AtomicU32>) -> String {
     let builder = tools.into_iter().fold(Haft::builder(), |builder, tool| builder.tool(tool));
     let direct = builder.direct(Config::default(), user("owner")).unwrap();
     let door = HttpDoor { anonymous: Some(principal("ann")), ..HttpDoor::local() };
-    let service = DirectServer::new(direct, "direct").http(door);
+    listening(DirectServer::new(direct, "direct").http(door)).await
+}
+
+/// Listens for a service, and returns where.
+pub(crate) async fn listening(service: McpService) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async { listen::serve(listener, service).await.ok() });

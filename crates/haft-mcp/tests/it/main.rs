@@ -19,4 +19,5 @@ mod listen;
 mod mounts;
 mod named;
 mod peers;
+mod plain;
 mod wire;

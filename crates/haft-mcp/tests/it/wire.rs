@@ -10,11 +10,25 @@ use serde_json::{Value, json};
 pub(crate) struct Client {
     url: String,
     capabilities: Value,
+    /// Whether requests say something that has no meaning.
+    remarks: bool,
+}
+
+/// How a request is answered.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: String,
+    pub(crate) body: Value,
 }
 
 impl Client {
     pub(crate) fn new(url: &str, capabilities: Value) -> Self {
-        Self { url: url.to_owned(), capabilities }
+        Self { url: url.to_owned(), capabilities, remarks: false }
+    }
+
+    /// A client whose calls say more than what is called.
+    pub(crate) fn remarking(url: &str, capabilities: Value) -> Self {
+        Self { remarks: true, ..Self::new(url, capabilities) }
     }
 
     /// A client that knows tasks and can ask its user.
@@ -34,12 +48,33 @@ impl Client {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    pub(crate) fn exchange(&self, method: &str, mut params: Value) -> Value {
+    pub(crate) fn exchange(&self, method: &str, params: Value) -> Value {
+        self.answered(method, params).body
+    }
+
+    pub(crate) fn answered(&self, method: &str, params: Value) -> Answer {
+        let mut stream = self.send(method, params);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        // A JSON answer is one line; in a stream of events the answer is the last one's.
+        let data = answer.lines().rev().find_map(|line| {
+            let line = line.trim().strip_prefix("data:").unwrap_or(line).trim();
+            serde_json::from_str::<Value>(line).ok().filter(|value| value.get("id").is_some())
+        });
+        let body = data.unwrap_or_else(|| panic!("{method} was answered with {answer}"));
+        Answer { status: answer.lines().next().unwrap_or_default().to_owned(), body }
+    }
+
+    /// Makes a request and does not wait for its answer.
+    pub(crate) fn send(&self, method: &str, mut params: Value) -> TcpStream {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": self.capabilities,
         });
+        if self.remarks {
+            params["_meta"]["example.com/remark"] = "by the way".into();
+        }
         let name = ["name", "uri", "taskId"].iter().find_map(|field| params[*field].as_str());
         let name = name.map(|name| format!("mcp-name: {name}\r\n")).unwrap_or_default();
         let body =
@@ -57,14 +92,7 @@ impl Client {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        // A JSON answer is one line; in a stream of events the answer is the last one's.
-        let data = answer.lines().rev().find_map(|line| {
-            let line = line.trim().strip_prefix("data:").unwrap_or(line).trim();
-            serde_json::from_str::<Value>(line).ok().filter(|value| value.get("id").is_some())
-        });
-        data.unwrap_or_else(|| panic!("{method} was answered with {answer}"))
+        stream
     }
 
     /// Polls a task until it is in one of the states.
