@@ -110,9 +110,10 @@ fn serving(findings: &Findings) -> String {
          many calls under way at once, each on a connection of its own: calls a second, and how \
          many times those of the bare rmcp server that is. Every server answers in JSON, without \
          Nagle's delay. Haft's checks, permits, bounds and, with SQLite, records each call and what \
-         came of it before it is answered: in one write, as this tool leaves no trace. Haft's have \
-         the allocator of the binary `haft`, the others the system's. The best of several rounds \
-         in turns; the load comes from one thread on the same machine.\n\n"
+         came of it before it is answered: in one write, as this tool leaves no trace. It reads \
+         such a request itself, which is how it can be ahead of rmcp, on which all else of it \
+         stands. Haft's have the allocator of the binary `haft`, the others the system's. The best \
+         of several rounds in turns; the load comes from one thread on the same machine.\n\n"
             .to_owned();
     out.push_str(&loads(&findings.servers));
     out.push_str(

@@ -160,3 +160,92 @@ enum Revision {
     #[serde(rename = "2026-07-28")]
     Current,
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn head(name: &str) -> Parts {
+        let request = Request::post("/mcp")
+            .header("host", "localhost:7800")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", name);
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn is_headed(parts: &Parts) -> bool {
+        super::is_headed(parts, &SizeHint::with_exact(100), Some(&["localhost".to_owned()]))
+    }
+
+    fn body(change: impl FnOnce(&mut Value)) -> Vec<u8> {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": "add", "arguments": {"a": 2}, "_meta": meta});
+        let mut body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        change(&mut body);
+        body.to_string().into_bytes()
+    }
+
+    #[test]
+    fn a_request_that_is_nothing_but_a_call_is_read() {
+        assert!(is_headed(&head("add")));
+        let call = read(&head("add").headers, &body(|_| {})).unwrap();
+        assert_eq!((call.name.as_str(), &call.arguments["a"]), ("add", &json!(2)));
+    }
+
+    #[test]
+    fn a_request_with_another_head_is_left_to_rmcp() {
+        let changes = [
+            ("host", "evil.example"),
+            ("host", "localhost.evil.example"),
+            ("host", "localhost:port"),
+            ("origin", "http://evil.example"),
+            ("mcp-protocol-version", "2025-11-25"),
+            ("mcp-method", "tools/list"),
+            ("mcp-session-id", "1"),
+            ("mcp-param-region", "eu"),
+            ("accept", "application/json"),
+            ("content-type", "text/plain"),
+        ];
+        for (name, value) in changes {
+            let mut parts = head("add");
+            parts.headers.insert(name, HeaderValue::from_static(value));
+            assert!(!is_headed(&parts), "{name}: {value}");
+            let mut parts = head("add");
+            parts.headers.append(name, HeaderValue::from_static(value));
+            assert!(!is_headed(&parts), "twice {name}: {value}");
+        }
+        let hosts = ["localhost".to_owned()];
+        let too_long = SizeHint::with_exact(BODY_MAX + 1);
+        for size in [too_long, SizeHint::default()] {
+            assert!(!super::is_headed(&head("add"), &size, Some(&hosts)));
+        }
+    }
+
+    #[test]
+    fn a_request_that_says_more_or_something_else_is_left_to_rmcp() {
+        let changes: [fn(&mut Value); 8] = [
+            |body| body["params"]["_meta"]["progressToken"] = json!(1),
+            |body| body["params"]["requestState"] = json!("x"),
+            |body| body["params"]["inputResponses"] = json!({}),
+            |body| body["params"]["_meta"] = json!({}),
+            |body| body["params"]["arguments"] = json!([]),
+            |body| body["params"]["name"] = json!("subtract"),
+            |body| body["id"] = Value::Null,
+            |body| body["jsonrpc"] = json!("1.0"),
+        ];
+        for change in changes {
+            let body = body(change);
+            let text = String::from_utf8_lossy(&body);
+            assert!(read(&head("add").headers, &body).is_none(), "{text}");
+        }
+    }
+}
