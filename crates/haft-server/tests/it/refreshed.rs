@@ -1,6 +1,8 @@
 //! Credentials of vaults whose access tokens are got anew: at a real token endpoint, for a real
 //! server.
 
+use std::time::Duration;
+
 use haft_agent::http::Reach;
 use haft_server::Scope;
 use serde_json::{Value, json};
@@ -129,6 +131,59 @@ async fn a_refresh_token_is_used_once() {
     let both = tokio::join!(it.ground.who(&one), it.ground.who(&two));
     assert_eq!(both, ("you are ann".to_owned(), "you are ann".to_owned()));
     assert_eq!(it.refresh_tokens()[2..], ["CANARY-refresh-ann-1"]);
+}
+
+// What the keeper of a vault changes while a token is on its way stays, and so does the token: the
+// one that was sent for it is used up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_during_a_refresh_does_not_lose_the_next_refresh_token() {
+    let it = Refreshing::new().await;
+    let post = |secret: &str| json!({"type": "client_secret_post", "client_secret": secret});
+    let auth = it.auth("CANARY-old-1", "CANARY-refresh-bob-1", &post("CANARY-one"));
+    let (session, credential) = it.session(&auth).await;
+    let changes = [
+        json!({"refresh": {"token_endpoint_auth": post("CANARY-two")}}),
+        json!({"access_token": "CANARY-cat-1"}),
+    ];
+    for (n, mut change) in changes.into_iter().enumerate() {
+        change["type"] = json!("mcp_oauth");
+        let changing = it.endpoint.meanwhile(n + 1, async || {
+            it.ground.ann.post(&credential, &json!({"auth": change})).await;
+        });
+        let (who, ()) = tokio::join!(it.ground.who(&session), changing);
+        assert_eq!(who, format!("you are {}", ["bob", "cat"][n]));
+    }
+    let over = json!({"auth": {"type": "mcp_oauth", "expires_at": OVER}});
+    it.ground.ann.post(&credential, &over).await;
+    assert_eq!(it.ground.who(&session).await, "you are bob");
+    let sent = ["CANARY-refresh-bob-1", "CANARY-refresh-bob-2", "CANARY-refresh-bob-3"];
+    assert_eq!(it.refresh_tokens(), sent);
+    assert_eq!(it.endpoint.asked()[1]["client_secret"], "CANARY-two");
+}
+
+// What was sent may be used up, so what was given for it is worth some patience with the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_outlast_a_store_that_has_trouble() {
+    let it = Refreshing::new().await;
+    let (session, _) = it.session(&it.auth("x", "CANARY-refresh-ann-1", &nobody())).await;
+    let run = |sql: &str| {
+        let database = it.ground.house.data.path().join("haft.db");
+        rusqlite::Connection::open(database).unwrap().execute_batch(sql).unwrap();
+    };
+    let who = it.ground.who(&session);
+    let mut who = std::pin::pin!(who);
+    let trouble = it.endpoint.meanwhile(1, async || {
+        run("CREATE TRIGGER trouble BEFORE INSERT ON versions
+             BEGIN SELECT RAISE(ABORT, 'trouble'); END");
+    });
+    let early = tokio::select! {
+        who = &mut who => Some(who),
+        () = async { trouble.await; tokio::time::sleep(Duration::from_secs(2)).await } => None,
+    };
+    assert_eq!(early, None, "nobody gave up");
+    run("DROP TRIGGER trouble");
+    assert_eq!(who.await, "you are ann");
+    assert_eq!(it.refresh_tokens(), ["CANARY-refresh-ann-1"]);
 }
 
 // Who has to act is told, nothing is used in its place, and new tokens mend it.
