@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use self::token_endpoint::Given;
 use crate::error::Error;
-use crate::webhooks::require_reachable;
+use crate::webhooks::{Remedy, require_reachable};
 
 /// A credential as a client says it.
 #[derive(Deserialize, JsonSchema)]
@@ -118,7 +118,8 @@ impl Declared {
 
 impl DeclaredRefresh {
     fn parted(self, reach: Reach) -> Result<(Refresh, HeldRefresh), Error> {
-        require_reachable("auth.refresh.token_endpoint", &self.token_endpoint, reach)?;
+        let (member, url) = ("auth.refresh.token_endpoint", &self.token_endpoint);
+        require_reachable(member, url, reach, Remedy::Flag)?;
         require_token("auth.refresh.refresh_token", &self.refresh_token)?;
         let (token_endpoint_auth, client_secret) = match self.token_endpoint_auth {
             DeclaredClient::None {} => (ClientAuth::None, None),
