@@ -172,7 +172,7 @@ fn back_at(server: &Serving, path: &str) -> String {
     opened(&format!("http://{}{path}", server.address))
 }
 
-// Issue 8, D9: whoever was sent away to authorize a server comes back to the next process.
+// Issue 8: whoever was sent away to authorize a server comes back to the next process.
 #[test]
 fn an_authorization_outlives_the_process_in_which_it_began() {
     let (ground, guarded) = (Ground::new(), Guarded::start());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::{self, Cluster};
 use crate::serving::Serving;
 
-// D9: a call that waits for a person outlives the process, and runs once it is allowed.
+// D5: a call that waits for a person outlives the process, and runs once it is allowed.
 #[test]
 fn a_session_that_waits_for_approval_goes_on_in_the_next_process() {
     let data = tempfile::tempdir().unwrap();

@@ -39,7 +39,7 @@ fn log_of(server: &Serving, session: &str) -> Vec<String> {
     events.map(|it| it["event"]["type"].as_str().unwrap().to_owned()).collect()
 }
 
-// D9: what runs when the server is asked to stop ends, and is on record for the next process.
+// What runs when the server is asked to stop ends, and is on record for the next process.
 #[test]
 fn a_call_that_runs_when_the_server_is_asked_to_stop_ends_and_is_recorded() {
     let data = tempfile::tempdir().unwrap();

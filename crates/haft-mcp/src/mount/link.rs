@@ -137,9 +137,18 @@ impl Opening {
     }
 }
 
+/// A connection, and the secret that the server was shown over it.
+#[derive(Clone)]
+pub(super) struct Connected {
+    pub(super) peer: RmcpPeer<RoleClient>,
+    shown: Option<String>,
+}
+
 #[derive(Default)]
 struct State {
     running: Option<RunningService<RoleClient, Handler>>,
+    /// The first of the secrets that it was made with.
+    shown: Option<String>,
     failures: u32,
     next_try: Option<Instant>,
 }
@@ -183,13 +192,13 @@ impl Link {
     }
 
     /// Returns the connection, making it if need be.
-    pub(super) async fn peer(&self) -> Result<RmcpPeer<RoleClient>, String> {
+    pub(super) async fn connected(&self) -> Result<Connected, String> {
         let mut state = self.state.lock().await;
         if let Some(running) = &state.running
             && !running.is_closed()
             && !running.peer().is_transport_closed()
         {
-            return Ok(running.peer().clone());
+            return Ok(Connected { peer: running.peer().clone(), shown: state.shown.clone() });
         }
         let broke = state.running.take().is_some();
         *lock(&self.offered) = None;
@@ -206,13 +215,14 @@ impl Link {
         // Much goes on in there, which is too deep a future to be part of every call's.
         match tokio::time::timeout(self.connect_timeout, Box::pin(self.connect())).await {
             Ok(Ok(running)) => {
-                let peer = running.peer().clone();
-                *state = State { running: Some(running), ..State::default() };
+                let (peer, shown) = (running.peer().clone(), self.desk.given());
+                let connected = Connected { peer, shown: shown.clone() };
+                *state = State { running: Some(running), shown, ..State::default() };
                 *lock(&self.health) = Health::Up;
                 if broke {
                     self.desk.changed();
                 }
-                Ok(peer)
+                Ok(connected)
             }
             Ok(Err(message)) => Err(self.failed(&mut state, message)),
             Err(_) => Err(self.failed(&mut state, "it did not answer in time".to_owned())),
@@ -265,7 +275,7 @@ impl Link {
         for _ in 0..OPENINGS_MAX {
             match self.connect_once(opening).await {
                 Ok(running) => return Ok(running),
-                Err(Unconnected::NotLetIn(wanted)) => self.renew(wanted).await?,
+                Err(Unconnected::NotLetIn(wanted)) => self.renew(wanted, self.desk.given()).await?,
                 Err(Unconnected::NotUnderstood(_)) if opening == Opening::Current => {
                     opening = Opening::Earlier;
                 }
@@ -282,18 +292,23 @@ impl Link {
         }
     }
 
-    async fn renew(&self, wanted: Wanted) -> Result<(), String> {
+    async fn renew(&self, wanted: Wanted, shown: Option<String>) -> Result<(), String> {
         match &self.admission {
             Admission::Own(Some(authorizer)) => authorizer.renew(wanted).await,
             Admission::Own(None) => Err("the server takes no token that it was given".to_owned()),
-            Admission::Brought(entry) => self.renew_brought(entry, &wanted).await,
+            Admission::Brought(entry) => self.renew_brought(entry, &wanted, shown).await,
         }
     }
 
     /// Has another secret put in place of the one that a session brought. Where the server wants a
     /// token that is good for more, another one is of no use.
-    async fn renew_brought(&self, entry: &VaultEntry, wanted: &Wanted) -> Result<(), String> {
-        if let (Wanted::Token { .. }, Some(shown)) = (wanted, self.desk.given())
+    async fn renew_brought(
+        &self,
+        entry: &VaultEntry,
+        wanted: &Wanted,
+        shown: Option<String>,
+    ) -> Result<(), String> {
+        if let (Wanted::Token { .. }, Some(shown)) = (wanted, shown)
             && self.secrets.renewed(entry, shown).await?
         {
             return Ok(());
@@ -302,9 +317,10 @@ impl Link {
     }
 
     /// Does what can be done without a person about a request that was not let in, so that it may
-    /// be made again: nothing came of it.
-    pub(super) async fn let_in(&self, wanted: Wanted) -> Result<(), String> {
-        let renewed = Box::pin(self.renew(wanted)).await;
+    /// be made again: nothing came of it. There may be a later connection than the one that it went
+    /// over by now, with another secret.
+    pub(super) async fn let_in(&self, wanted: Wanted, over: Connected) -> Result<(), String> {
+        let renewed = Box::pin(self.renew(wanted, over.shown)).await;
         match &renewed {
             Ok(()) => self.open_anew().await,
             Err(message) => {
@@ -413,14 +429,14 @@ impl Link {
 
     /// Returns what the server offers now.
     pub(super) async fn tools(&self) -> Result<Vec<Value>, String> {
-        let peer = self.peer().await?;
+        let connected = self.connected().await?;
         let mut n_changes = self.desk.n_changes();
-        let mut tools = peer.list_all_tools().await;
+        let mut tools = connected.peer.list_all_tools().await;
         if let Some(wanted) = tools.as_ref().err().and_then(Wanted::of_request) {
-            self.let_in(wanted).await?;
-            let peer = self.peer().await?;
+            self.let_in(wanted, connected).await?;
+            let connected = self.connected().await?;
             n_changes = self.desk.n_changes();
-            tools = peer.list_all_tools().await;
+            tools = connected.peer.list_all_tools().await;
         }
         let redactor = self.desk.redactor();
         let tools = tools.map_err(|error| redactor.text(&error.to_string()).into_owned())?;

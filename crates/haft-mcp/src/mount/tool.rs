@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::MountConfig;
 use super::desk::UnderWay;
-use super::link::Link;
+use super::link::{Connected, Link};
 use super::links::Links;
 use super::oauth::Wanted;
 use super::sessions::Sessions;
@@ -84,7 +84,7 @@ impl MountedTool {
         arguments: ToolArguments,
         context: ToolContext,
     ) -> Result<Returned, ToolError> {
-        let mut peer = self.connected(link).await?;
+        let mut connected = self.connected(link).await?;
         let key = context.idempotency_key();
         let under_way = link.desk().begin(context);
         let mut params =
@@ -93,7 +93,7 @@ impl MountedTool {
         for _ in 0..ROUNDS_MAX {
             let stopped = under_way.call.context.stop().cancelled();
             let response = tokio::select! {
-                response = self.requested(link, &mut peer, params.clone(), &under_way) => response?,
+                response = self.requested(link, &mut connected, params.clone(), &under_way) => response?,
                 () = stopped => return Err(ToolError::cancelled()),
             };
             match response {
@@ -114,10 +114,10 @@ impl MountedTool {
     }
 
     /// Returns the connection, over which the server offers the tool as it was accepted.
-    async fn connected(&self, link: &Link) -> Result<Peer<RoleClient>, ToolError> {
-        let peer = link.peer().await.map_err(ToolError::upstream)?;
+    async fn connected(&self, link: &Link) -> Result<Connected, ToolError> {
+        let connected = link.connected().await.map_err(ToolError::upstream)?;
         if link.offers(&self.wire_name, self.digest).await.map_err(ToolError::upstream)? {
-            return Ok(peer);
+            return Ok(connected);
         }
         link.desk().changed();
         let tool = &self.wire_name;
@@ -140,18 +140,18 @@ impl MountedTool {
     async fn requested(
         &self,
         link: &Link,
-        peer: &mut Peer<RoleClient>,
+        connected: &mut Connected,
         params: CallToolRequestParams,
         under_way: &UnderWay,
     ) -> Result<ServerResult, ToolError> {
-        let error = match sent(peer, params.clone(), under_way).await {
+        let error = match sent(&connected.peer, params.clone(), under_way).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
         let Some(wanted) = Wanted::of_request(&error) else { return Err(failed(error)) };
-        link.let_in(wanted).await.map_err(ToolError::upstream)?;
-        *peer = self.connected(link).await?;
-        sent(peer, params, under_way).await.map_err(failed)
+        link.let_in(wanted, connected.clone()).await.map_err(ToolError::upstream)?;
+        *connected = self.connected(link).await?;
+        sent(&connected.peer, params, under_way).await.map_err(failed)
     }
 }
 

@@ -10,7 +10,7 @@ use haft_runtime::testing::user;
 use haft_runtime::{Clock, SealingKey};
 use haft_store::{Expected, Page, Place, Put, Store, Tenant, Which};
 
-use crate::guarded::{Guarded, agreed};
+use crate::guarded::{Guarded, agreed, opened};
 
 /// Where people come back to, whichever node that is.
 const BACK_TO: &str = "http://127.0.0.1:1/mcp/authorized";
@@ -152,6 +152,38 @@ async fn an_authorization_is_for_the_address_that_was_mounted() {
     let refused = moved.authorized(&back).await.unwrap_err().to_string();
     assert!(refused.contains("mounted at another address"), "{refused}");
     a.authorized(&back).await.unwrap();
+}
+
+// Whoever was asked again may have agreed to more than what is being refreshed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_that_ends_late_does_not_replace_what_a_person_agreed_to_meanwhile() {
+    let ground = Ground::new();
+    let a = ground.node().await;
+    let peer = ground.guarded.url.trim_end_matches("/mcp");
+    let place = Place::new(Tenant::new("test").unwrap(), "mcp-tokens", "guarded").unwrap();
+    let latest = async || {
+        let found = ground.store.version(&place, Which::Latest).await.unwrap().unwrap();
+        assert!(found.body.is_some());
+        found.info.number
+    };
+    let fleeting = "http://127.0.0.1:1/mcp/fleeting";
+    let back = agreed(&a.authorize(&name(), fleeting, &user("ann")).await.unwrap());
+    let meanwhile = async {
+        while opened(&format!("{peer}/refreshing")).contains("\"tries\": 0") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let b = ground.node().await;
+        let back = begun(&b).await;
+        b.authorized(&back).await.unwrap();
+        let number = latest().await;
+        opened(&format!("{peer}/release"));
+        number
+    };
+    let (on_a, agreed_to) = tokio::join!(a.authorized(&back), meanwhile);
+    on_a.unwrap();
+    a.look_again(&name()).await.unwrap();
+    assert_eq!(health(&a), Health::Up);
+    assert_eq!(latest().await, agreed_to);
 }
 
 // D17: of tokens that others took the place of nothing is kept, sealed or not.

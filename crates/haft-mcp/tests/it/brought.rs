@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use haft_core::{CallResult, ErrorClass, Outcome, SessionId, ToolName};
 use haft_mcp::{
@@ -26,6 +27,8 @@ enum Brings {
 struct Vault {
     tokens: Arc<Mutex<BTreeMap<String, String>>>,
     brought: Arc<Mutex<BTreeMap<SessionId, Brings>>>,
+    /// In place of which tokens others were wanted.
+    renewed: Arc<Mutex<Vec<String>>>,
 }
 
 impl Vault {
@@ -42,6 +45,17 @@ impl Vault {
         let secrets = Secrets::new(move |entry| {
             let token = tokens.lock().unwrap().get(&entry.entry).cloned();
             Box::pin(std::future::ready(token.ok_or_else(|| format!("{entry} is not there"))))
+        });
+        let (kept, renewed) = (Arc::clone(&self.tokens), Arc::clone(&self.renewed));
+        let secrets = secrets.with_renewal(move |(entry, shown)| {
+            let is_there = kept.lock().unwrap().get_mut(&entry.entry).is_some_and(|token| {
+                if *token == shown {
+                    *token = format!("{shown}1");
+                }
+                shown.starts_with("CANARY-")
+            });
+            renewed.lock().unwrap().push(shown);
+            Box::pin(std::future::ready(Ok(is_there)))
         });
         secrets.with_credentials(move |(session, _)| {
             let brings = brought.lock().unwrap().get(&session).cloned();
@@ -94,6 +108,19 @@ impl Host {
         }
     }
 
+    /// Has the server let nobody in with a token any more, and answer the first who tries only
+    /// after something else has happened.
+    async fn revoke(&self, token: &str, something: impl AsyncFnOnce()) {
+        let beside = |name: &str| self.named.directory.path().join(name);
+        std::fs::write(beside("held"), "").unwrap();
+        std::fs::write(beside("revoked"), token).unwrap();
+        while !beside("holding").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        something().await;
+        std::fs::remove_file(beside("holding")).unwrap();
+    }
+
     async fn who(&self, session: SessionId) -> String {
         match self.call(session, "named_who").await.result {
             CallResult::Ok(output) => output.first_text().unwrap_or_default().to_owned(),
@@ -121,6 +148,23 @@ async fn a_session_is_let_in_as_who_it_brings() {
     assert_eq!(host.named.did_for("ann"), connected, "once, and kept");
     assert_eq!(host.named.did_for("bob"), connected);
     assert_eq!(host.named.did_for("node"), connected);
+}
+
+// What is late was sent with the token that was renewed already, and the next one is good.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_refusal_does_not_renew_the_token_that_came_after_it() {
+    let host = Host::start().await;
+    let (one, two) = (host.node.session().await, host.node.session().await);
+    host.vault.put("ann", "CANARY-ann-1");
+    host.vault.brings(one, Brings::Version("ann", 1));
+    host.vault.brings(two, Brings::Version("ann", 1));
+    assert_eq!(host.who(one).await, "you are ann");
+    let meanwhile = host.revoke("CANARY-ann-1", async || {
+        assert_eq!(host.who(two).await, "you are ann");
+    });
+    let (late, ()) = tokio::join!(host.who(one), meanwhile);
+    assert_eq!(late, "you are ann");
+    assert_eq!(*host.vault.renewed.lock().unwrap(), ["CANARY-ann-1", "CANARY-ann-1"]);
 }
 
 // D17: what a session brings reaches the server and nobody else.

@@ -160,8 +160,8 @@ pub(crate) fn served(node: &TestNode, questions: &Questions, consent: Consent) -
     McpServer::new(node.haft().clone(), questions.clone(), settings(consent))
 }
 
-// Issue 8: a gated call by a client that knows neither tasks nor elicitation; client and server
-// die; it is approved an hour later, and a new client picks it up. D9: one effect.
+// Issue 8, D5: a gated call by a client that knows neither tasks nor elicitation; client and server
+// die; it is approved an hour later, and a new client picks it up. There is one effect.
 #[test]
 fn a_gated_call_outlives_its_client_and_its_server() {
     let (place, paid) = (TestPlace::new(), Arc::new(AtomicU32::new(0)));

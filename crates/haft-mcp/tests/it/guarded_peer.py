@@ -1,10 +1,14 @@
 """An MCP server of the earlier revision that lets in only who was authorized, and the
-authorization server for it. A person who comes to `/authorize` says yes at once."""
-import base64, hashlib, json, sys, urllib.parse
+authorization server for it. A person who comes to `/authorize` says yes at once. Whoever is sent
+back to `/fleeting` is given a token that has to be refreshed at once, which succeeds once: when
+somebody has been at `/release`. `/refreshing` says how many have tried."""
+import base64, hashlib, json, sys, threading, urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOKEN = "CANARY-token-51c7"
 CODES = {}
+REFRESHED = []
+RELEASED = threading.Event()
 
 
 class Peer(BaseHTTPRequestHandler):
@@ -40,6 +44,11 @@ class Peer(BaseHTTPRequestHandler):
             CODES["one-code"] = query
             back = urllib.parse.urlencode({"code": "one-code", "state": query["state"]})
             self.say(302, location=f"{query['redirect_uri']}?{back}")
+        elif url.path == "/refreshing":
+            self.say(200, {"tries": len(REFRESHED)})
+        elif url.path == "/release":
+            RELEASED.set()
+            self.say(200, {})
         else:
             self.say(405 if url.path == "/mcp" else 404)
 
@@ -49,15 +58,27 @@ class Peer(BaseHTTPRequestHandler):
             self.say(201, {"client_id": "haft-here", "redirect_uris": json.loads(body)["redirect_uris"]})
         elif self.path == "/token":
             given = dict(urllib.parse.parse_qsl(body.decode()))
+            if given["grant_type"] == "refresh_token":
+                return self.refresh(given["refresh_token"])
             asked = CODES.pop(given["code"])
             digest = hashlib.sha256(given["code_verifier"].encode()).digest()
             assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == asked["code_challenge"]
             assert given["redirect_uri"] == asked["redirect_uri"], given
-            self.say(200, {"access_token": TOKEN, "token_type": "Bearer"})
+            is_fleeting = asked["redirect_uri"].endswith("/fleeting")
+            more = {"expires_in": 1, "refresh_token": "CANARY-refresh-1"} if is_fleeting else {}
+            self.say(200, {"access_token": TOKEN, "token_type": "Bearer", **more})
         elif self.headers.get("authorization") != f"Bearer {TOKEN}":
             self.say(401, {}, WWW_Authenticate=f'Bearer resource_metadata="{self.here}/.well-known/oauth-protected-resource/mcp"')
         else:
             self.answer(json.loads(body))
+
+    def refresh(self, token):
+        REFRESHED.append(token)
+        if len(REFRESHED) > 1:
+            return self.say(400, {"error": "invalid_grant"})
+        RELEASED.wait()
+        given = {"refresh_token": "CANARY-refresh-2", "expires_in": 3600}
+        self.say(200, {"access_token": TOKEN, "token_type": "Bearer", **given})
 
     def answer(self, message):
         method = message.get("method")

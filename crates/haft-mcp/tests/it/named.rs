@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Named {
     process: Child,
     pub(crate) url: String,
-    directory: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl Named {

@@ -1,11 +1,14 @@
 """An MCP server of the earlier revision, over HTTP, that knows its callers by their tokens:
 `CANARY-ann-1` is ann. Whoever comes with a token that names nobody, or over a connection that
-another one opened, is not let in. To mal it offers something else. What it does is written to the file that it is given."""
-import itertools, json, sys
+another one opened, is not let in. To mal it offers something else. What it does is written to the file that it is given.
+The tokens in a file `revoked` beside that one are not let in any more; where there is a file `held`, the first of them
+takes it along as `holding` and is answered when that is gone."""
+import itertools, json, os, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 OPENED_BY = {}
 SESSIONS = itertools.count(1)
+BESIDE = os.path.dirname(sys.argv[1])
 TOOLS = [
     {"name": "who", "description": "Says who calls.", "inputSchema": {"type": "object"}},
     {"name": "reveal", "description": "Says the token.", "inputSchema": {"type": "object"}},
@@ -33,6 +36,23 @@ class Peer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    @property
+    def is_revoked(self):
+        try:
+            with open(os.path.join(BESIDE, "revoked")) as revoked:
+                return self.token in revoked.read().split()
+        except FileNotFoundError:
+            return False
+
+    def hold(self):
+        holding = os.path.join(BESIDE, "holding")
+        try:
+            os.rename(os.path.join(BESIDE, "held"), holding)
+        except FileNotFoundError:
+            return
+        while os.path.exists(holding):
+            time.sleep(0.01)
+
     def do_GET(self):
         self.say(405)
 
@@ -42,7 +62,9 @@ class Peer(BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         session = self.headers.get("mcp-session-id")
-        if not self.token.startswith("CANARY-"):
+        if self.is_revoked:
+            self.hold()
+        if self.is_revoked or not self.token.startswith("CANARY-"):
             return self.say(401, {}, WWW_Authenticate='Bearer error="invalid_token"')
         if session is not None and OPENED_BY.get(session) != self.token:
             return self.say(400, {"error": "another one opened this"})

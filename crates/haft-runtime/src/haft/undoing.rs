@@ -99,10 +99,14 @@ impl Haft {
         if self.has_failed(Record { session, call }).await? {
             return Ok(None);
         }
-        Ok(match self.wait(session, call).await? {
-            begun @ (Answer::Done(_) | Answer::InDoubt(_)) => Some(begun),
-            Answer::Waiting(_) => None,
-        })
+        match self.wait(session, call).await {
+            Ok(begun @ (Answer::Done(_) | Answer::InDoubt(_))) => Ok(Some(begun)),
+            // Nobody got as far as proposing it, or it was not taken: nothing ran.
+            Ok(Answer::Waiting(_)) | Err(CallError::Unknown { .. } | CallError::Rejected(_)) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns what a call was given and gave.

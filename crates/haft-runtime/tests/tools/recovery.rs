@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use haft_core::session::{Config, Preview, Returned, SuspensionKind, Verification};
 use haft_core::tool::{Definition, Hook, Idempotency, Undo, UndoSource};
-use haft_core::{CallId, ErrorClass, Millis, Output, SessionId};
+use haft_core::{CallId, ErrorClass, Millis, Output, SessionId, Timestamp};
 use haft_runtime::testing::{TestNode, TestPlace, object, user};
 use haft_runtime::{
     Answer, HaftBuilder, Invocation, Judgement, Response, Tool, ToolArguments, ToolContext,
@@ -390,6 +390,26 @@ async fn an_undo_that_was_denied_can_be_asked_for_again_within_its_window() {
     let late = haft.undo(session, sold, user("ann")).await.unwrap_err();
     assert!(matches!(late, UndoError::TooLate { .. }), "{late}");
     assert_eq!(refunds.count(), 0);
+}
+
+// Whoever asks after the process that claimed the undo died, before it proposed it: nothing ran.
+#[tokio::test]
+async fn an_undo_that_was_only_claimed_is_over_with_its_window() {
+    let node = node(till(&Effects::default()));
+    let (session, haft) = (node.session().await, node.haft());
+    let sold = done(haft.call(session, "sell", object(json!({"n": 3}))).await.unwrap()).call;
+    let store = haft.store();
+    let tenant = store.load(session).await.unwrap().unwrap().tenant;
+    let claim = json!({"session": node.session().await, "call": CallId::from_bits(7)});
+    let put = haft_store::Put {
+        place: haft_store::Place::new(tenant, "undo", &sold.to_string()).unwrap(),
+        expected: haft_store::Expected::Absent,
+        body: Some(claim.to_string().into_bytes()),
+    };
+    store.put_versions(vec![put], &user("ann"), Timestamp::from_ms(0)).await.unwrap();
+    node.place().advance(Millis::from_secs(601));
+    let late = haft.undo(session, sold, user("bob")).await.unwrap_err();
+    assert!(matches!(late, UndoError::TooLate { .. }), "{late}");
 }
 
 #[tokio::test]

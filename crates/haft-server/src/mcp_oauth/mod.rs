@@ -18,8 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use self::token_endpoint::Given;
 use crate::error::Error;
-use crate::webhooks::require_reachable;
+use crate::webhooks::{Remedy, require_reachable};
 
 /// A credential as a client says it.
 #[derive(Deserialize, JsonSchema)]
@@ -117,7 +118,8 @@ impl Declared {
 
 impl DeclaredRefresh {
     fn parted(self, reach: Reach) -> Result<(Refresh, HeldRefresh), Error> {
-        require_reachable("auth.refresh.token_endpoint", &self.token_endpoint, reach)?;
+        let (member, url) = ("auth.refresh.token_endpoint", &self.token_endpoint);
+        require_reachable(member, url, reach, Remedy::Flag)?;
         require_token("auth.refresh.refresh_token", &self.refresh_token)?;
         let (token_endpoint_auth, client_secret) = match self.token_endpoint_auth {
             DeclaredClient::None {} => (ClientAuth::None, None),
@@ -175,6 +177,24 @@ impl Held {
             std::iter::once(held.refresh_token.clone()).chain(held.client_secret.clone())
         });
         std::iter::once(self.access_token.clone()).chain(beside).collect()
+    }
+
+    /// What is held once something was given for what was sent. Whoever put in another refresh
+    /// token meanwhile is right; any other change is kept beside what was given, because what was
+    /// sent may be used up.
+    fn after(&self, sent: &Self, given: &Given) -> Self {
+        let mut next = self.clone();
+        let (Some(refresh), Some(used)) = (&mut next.refresh, &sent.refresh) else { return next };
+        if refresh.refresh_token != used.refresh_token {
+            return next;
+        }
+        if let Some(token) = &given.refresh_token {
+            refresh.refresh_token.clone_from(token);
+        }
+        if next.access_token == sent.access_token {
+            next.access_token.clone_from(&given.access_token);
+        }
+        next
     }
 
     fn text(self) -> Result<String, Error> {

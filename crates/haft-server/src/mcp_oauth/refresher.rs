@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use haft_agent::http::{NoRootsError, Reach, Trust};
-use haft_core::{Actor, Millis};
+use haft_core::{Actor, Millis, Timestamp};
 use haft_runtime::{Clock, Haft, SealingKey};
 use haft_store::{Expected, Place, Put, PutError, Store, Tenant, Which};
 use serde_json::Value;
@@ -27,6 +27,11 @@ const HOLD: Millis = Millis::from_secs(40);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long another node is waited for.
 const PATIENCE: Duration = Duration::from_secs(50);
+/// For how long it is tried to write what was given: what was sent for it may be used up.
+const KEEP_FOR: Duration = Duration::from_secs(300);
+/// How long the store is left alone after trouble, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Gets access tokens anew for a tenant's credentials; a clone shares what it knows.
 #[derive(Clone)]
@@ -120,6 +125,13 @@ struct Claim {
     number: u64,
 }
 
+/// What a token endpoint gave, and for what.
+struct Answered {
+    sent: Held,
+    given: Given,
+    at: Timestamp,
+}
+
 impl Refresher {
     pub(crate) fn new(store: Store, tenant: Tenant, sealing: Sealing, reach: Reach) -> Self {
         let objects = Objects::new(store.clone());
@@ -170,7 +182,7 @@ impl Refresher {
     /// what was sent for it is used up.
     async fn asked(
         &self,
-        claim: Claim,
+        mut claim: Claim,
         vault: &str,
         id: &str,
         seen: &str,
@@ -178,12 +190,13 @@ impl Refresher {
         let (this, seen) = (self.clone(), seen.to_owned());
         let (vault, id) = (vault.to_owned(), id.to_owned());
         let asking = tokio::spawn(async move {
-            let asked = this.ask(&vault, &id, &seen).await;
+            let asked = this.ask(&mut claim, &vault, &id, &seen).await;
             this.release(claim).await;
             asked
         });
         let broken = |error: tokio::task::JoinError| Unrefreshed::Unanswered(error.to_string());
-        asking.await.map_err(broken)?
+        let late = |_| Unrefreshed::Unanswered("the store does not take what was given".to_owned());
+        tokio::time::timeout(PATIENCE, asking).await.map_err(late)?.map_err(broken)?
     }
 
     /// Reads a credential as it is now, and what is sealed of it.
@@ -201,7 +214,13 @@ impl Refresher {
     }
 
     /// Asks the token endpoint, if nobody else has done so in the meantime.
-    async fn ask(&self, vault: &str, id: &str, seen: &str) -> Result<u64, Unrefreshed> {
+    async fn ask(
+        &self,
+        claim: &mut Claim,
+        vault: &str,
+        id: &str,
+        seen: &str,
+    ) -> Result<u64, Unrefreshed> {
         let (credential, held) = self.current(vault, id).await?;
         if held.access_token != seen {
             return Ok(credential.number);
@@ -211,48 +230,53 @@ impl Refresher {
             return Err(Unrefreshed::Never);
         };
         let given = token_endpoint::asked(&refresh, &sent, self.0.reach, self.trust()).await?;
-        self.keep(vault, credential, &held, given).await
+        self.keep(claim, vault, id, &Answered { sent: held, given, at: Clock::System.now() }).await
     }
 
-    /// Writes what was given. Who changed the tokens meanwhile is right; any other change is kept
-    /// beside them, because what was sent may be used up.
+    /// Writes what was given, also when the store has trouble for a while.
     async fn keep(
         &self,
+        claim: &mut Claim,
         vault: &str,
-        mut credential: Object,
-        sent: &Held,
-        given: Given,
+        id: &str,
+        answered: &Answered,
     ) -> Result<u64, Unrefreshed> {
-        let at = Clock::System.now();
-        let mut next = sent.clone();
-        next.access_token = given.access_token;
-        if let (Some(refresh), Some(token)) = (&mut next.refresh, given.refresh_token) {
-            refresh.refresh_token = token;
-        }
-        let expires_at =
-            given.expires_in.map(|seconds| (at + Millis::from_secs(seconds)).to_string());
-        let text = next.text()?;
+        let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
-            let Object { id, number, mut members, .. } = credential;
-            let sealed = self.0.sealing.seal(&id, text.as_bytes())?;
-            members.insert("sealed".to_owned(), written(&sealed));
-            if let Some(auth) = members.get_mut("auth") {
-                auth["expires_at"] = expires_at.clone().into();
+            match self.try_to_keep(vault, id, answered).await {
+                Err(Unrefreshed::Store(error)) if error.is_conflict() => {}
+                Err(Unrefreshed::Store(_)) if began.elapsed() < KEEP_FOR => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LAST_PAUSE);
+                    self.hold_on(claim).await;
+                }
+                kept => return kept,
             }
-            let space = vault_credentials::space(vault);
-            let place = Place::new(self.0.tenant.clone(), &space, &id)?;
-            let (expected, by) = (Expected::Version(number), Actor::system());
-            match self.0.objects.replace(place, expected, &members, &by, at).await {
-                Ok(number) => return Ok(number),
-                Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error.into()),
-            }
-            let (changed, held) = self.current(vault, &id).await?;
-            if held != *sent {
-                return Ok(changed.number);
-            }
-            credential = changed;
         }
+    }
+
+    async fn try_to_keep(
+        &self,
+        vault: &str,
+        id: &str,
+        Answered { sent, given, at }: &Answered,
+    ) -> Result<u64, Unrefreshed> {
+        let (Object { number, mut members, .. }, held) = self.current(vault, id).await?;
+        let next = held.after(sent, given);
+        if next == held {
+            return Ok(number);
+        }
+        if let (true, Some(auth)) =
+            (next.access_token != held.access_token, members.get_mut("auth"))
+        {
+            let expires_at = given.expires_in.map(|seconds| *at + Millis::from_secs(seconds));
+            auth["expires_at"] = expires_at.map(|at| at.to_string()).into();
+        }
+        let sealed = self.0.sealing.seal(id, next.text()?.as_bytes())?;
+        members.insert("sealed".to_owned(), written(&sealed));
+        let place = Place::new(self.0.tenant.clone(), &vault_credentials::space(vault), id)?;
+        let (expected, by) = (Expected::Version(number), Actor::system());
+        Ok(self.0.objects.replace(place, expected, &members, &by, *at).await?)
     }
 
     /// Claims a credential, unless another node has it.
@@ -272,6 +296,17 @@ impl Refresher {
             Ok(numbers) => Ok(numbers.first().map(|number| Claim { place, number: *number })),
             Err(PutError::Moved { .. }) => Ok(None),
             Err(PutError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Claims anew what would lapse. If another node has claimed it meanwhile, or nothing can be
+    /// written, what was given is written all the same: the refresh token says whether it counts.
+    async fn hold_on(&self, claim: &mut Claim) {
+        let expected = Expected::Version(claim.number);
+        let put = Put { place: claim.place.clone(), expected, body: Some(b"{}".to_vec()) };
+        let (by, now) = (Actor::system(), Clock::System.now());
+        if let Ok(numbers) = self.0.store.put_versions(vec![put], &by, now).await {
+            claim.number = numbers.first().copied().unwrap_or(claim.number);
         }
     }
 

@@ -37,6 +37,13 @@ impl Said {
         matches!(self.status, 200..=299)
     }
 
+    /// Returns it as it is shown to someone who may not read what is there.
+    pub(crate) fn status_only(&self) -> Value {
+        json!({
+            "status_code": self.status, "content_type": "", "body": "", "body_truncated": true,
+        })
+    }
+
     /// Returns it as it is shown: secrets are masked before it is cut, so that no part of one stays.
     pub(crate) fn shown(&self, redactor: &Redactor) -> Value {
         let text = String::from_utf8_lossy(&self.body);

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 pub(crate) use self::message::id as message_id;
-pub(crate) use self::reachable::require_reachable;
+pub(crate) use self::reachable::{Remedy, require_reachable};
 pub(crate) use self::secret::Secret;
 use crate::app::App;
 

@@ -7,9 +7,30 @@ use crate::error::Error;
 /// The longest URL.
 const URL_LEN_MAX: usize = 2000;
 
+/// What the operator can do for an address that is not public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    Flag,
+    Mount,
+}
+
+impl Remedy {
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::Flag => "the operator can allow it with `--webhook-allow-private`",
+            Self::Mount => "the operator can mount the server",
+        }
+    }
+}
+
 /// Someone who could lead this server to its own network learns at once that it is not led. What a
 /// name leads to is looked at when it is called.
-pub(crate) fn require_reachable(member: &str, url: &str, reach: Reach) -> Result<(), Error> {
+pub(crate) fn require_reachable(
+    member: &str,
+    url: &str,
+    reach: Reach,
+    remedy: Remedy,
+) -> Result<(), Error> {
     let invalid = |message: String| Error::invalid(format!("`{member}`: {message}"));
     if url.len() > URL_LEN_MAX {
         return Err(invalid(format!("expected at most {URL_LEN_MAX} bytes, found {}", url.len())));
@@ -23,8 +44,8 @@ pub(crate) fn require_reachable(member: &str, url: &str, reach: Reach) -> Result
     }
     match endpoint.address() {
         Some(address) if !is_public(address) => Err(invalid(format!(
-            "{address} is not an address of the public internet; \
-             the operator can allow it with `--webhook-allow-private`"
+            "{address} is not an address of the public internet; {}",
+            remedy.hint()
         ))),
         _ => Ok(()),
     }

@@ -74,6 +74,13 @@ async fn house(waits: bool) -> House {
 
 /// Opens a session of an agent that has a sub-agent, and speaks to it.
 async fn spoken_to(ann: &Visitor) -> String {
+    let session = opened(ann).await;
+    let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
+    ann.post(&format!("/v1/sessions/{session}/events"), &json!({"events": [said]})).await;
+    session
+}
+
+async fn opened(ann: &Visitor) -> String {
     let environment = ann.post("/v1/environments", &json!({"name": "here"})).await;
     let asks = json!({"permission_policy": {"type": "always_ask"}});
     let free = json!({"name": "glob", "permission_policy": {"type": "always_allow"}});
@@ -82,10 +89,7 @@ async fn spoken_to(ann: &Visitor) -> String {
     });
     let agent = json!({"name": "Boss", "model": "scripted/boss", "tools": [toolset]});
     let agent = ann.post("/v1/agents", &agent).await;
-    let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
-    let session = json!({
-        "agent": agent["id"], "environment_id": environment["id"], "initial_events": [said],
-    });
+    let session = json!({"agent": agent["id"], "environment_id": environment["id"]});
     ann.post("/v1/sessions", &session).await["id"].as_str().unwrap().to_owned()
 }
 
@@ -199,6 +203,30 @@ async fn a_thread_at_rest_is_archived_and_one_that_waits_is_not() {
     assert_eq!(ann.get(&thread(0)).await["archived_at"], Value::Null);
     let eve = house.visitor("other", "eve", &[haft_server::Scope::Admin]).await;
     eve.refused("POST", &archive, &Value::Null, 404).await;
+}
+
+// A sub-agent that is about to be opened will run, so that nobody may call it archived.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_that_is_not_open_yet_is_not_archived() {
+    let house = house(false).await;
+    let ann = house.admin().await;
+    let session = opened(&ann).await;
+    let database = rusqlite::Connection::open(house.data.path().join("haft.db")).unwrap();
+    let none = "CREATE TRIGGER none BEFORE INSERT ON sessions
+                BEGIN SELECT RAISE(ABORT, 'none'); END";
+    database.execute_batch(none).unwrap();
+    let path = format!("/v1/sessions/{session}");
+    let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
+    ann.post(&format!("{path}/events"), &json!({"events": [said]})).await;
+    let began = |found: &Value| !of_kind(found, "session.thread_created").is_empty();
+    let events = until(&ann, &format!("{path}/events"), began).await;
+    let child = &of_kind(&events, "session.thread_created")[0]["session_thread_id"];
+    let child = format!("{path}/threads/{}", child.as_str().unwrap());
+    ann.refused("POST", &format!("{child}/archive"), &Value::Null, 404).await;
+    database.execute_batch("DROP TRIGGER none").unwrap();
+    let listed =
+        until(&ann, &format!("{path}/threads"), |found| found["data"][1].is_object()).await;
+    assert_eq!(listed["data"][1]["archived_at"], Value::Null);
 }
 
 // S2-41: an interrupt stops every thread, also one that nobody waits for; deleting ends them.

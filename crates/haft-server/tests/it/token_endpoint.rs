@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -26,6 +27,20 @@ impl TokenEndpoint {
         let mut url = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
         Self { process, url: url.trim().to_owned(), directory }
+    }
+
+    /// Lets something happen between what it is asked and its answer.
+    pub(crate) async fn meanwhile(&self, n_asked: usize, something: impl AsyncFnOnce()) {
+        let held = self.directory.path().join("held");
+        std::fs::write(&held, "").unwrap();
+        for _ in 0..2000 {
+            if self.asked().len() >= n_asked {
+                something().await;
+                return std::fs::remove_file(held).unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it was not asked: {:?}", self.asked());
     }
 
     /// What it was asked, in order.

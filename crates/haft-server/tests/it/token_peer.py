@@ -1,7 +1,8 @@
 """A token endpoint. A refresh token is good once: `CANARY-refresh-ann-1` gives `CANARY-ann-2`, with
 `CANARY-refresh-ann-2` for the next time, good for an hour; bob's for a second. Any other one is an
-`invalid_grant`. What it is asked is written to the file that it is given."""
-import base64, json, sys, time, urllib.parse
+`invalid_grant`. What it is asked is written to the file that it is given; while there is a file
+`held` beside that one, nobody is answered."""
+import base64, json, os, sys, time, urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 USED = set()
@@ -30,6 +31,8 @@ class Peer(BaseHTTPRequestHandler):
             done.write(json.dumps(asked) + "\n")
         # Long enough for whoever asks at the same time.
         time.sleep(0.3)
+        while os.path.exists(os.path.join(os.path.dirname(sys.argv[1]), "held")):
+            time.sleep(0.01)
         token = asked["refresh_token"]
         is_good = token.startswith("CANARY-refresh-") and token not in USED
         if asked["grant_type"] != "refresh_token" or not is_good:

@@ -346,6 +346,36 @@ async fn a_vault_that_ends_takes_its_secrets_along() {
     assert!(ground.refused(&used).await.contains("was deleted;"));
 }
 
+// Whichever of them is first, no secret outlives its vault.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_that_comes_while_its_vault_ends_leaves_no_secret() {
+    let ground = Ground::new().await;
+    for round in 0..40 {
+        let vault = empty_vault(&ground.ann).await;
+        let path = format!("/v1/vaults/{vault}");
+        let auth = json!({
+            "type": "static_bearer", "mcp_server_url": ground.named.url, "token": "CANARY-ann-1",
+        });
+        let (credentials, wanted) = (format!("{path}/credentials"), json!({"auth": auth}));
+        let (method, ending) = match round % 2 {
+            0 => ("POST", format!("{path}/archive")),
+            _ => ("DELETE", path.clone()),
+        };
+        let (_, (ended, _)) = tokio::join!(
+            ground.ann.ask("POST", &credentials, &wanted),
+            ground.ann.ask(method, &ending, &Value::Null),
+        );
+        assert_eq!(ended, 200);
+        let space = credentials.trim_start_matches('/');
+        let tenant = Tenant::new("default").unwrap();
+        let keys = ground.house.haft.store().keys(&tenant, space, &Page::first(5)).await.unwrap();
+        for (key, _) in keys {
+            let sealed = ground.sealed(&format!("{credentials}/{key}")).await;
+            assert!(sealed.iter().all(Option::is_none), "round {round}");
+        }
+    }
+}
+
 // S2-41: a sub-agent works for the same people.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_41_a_sub_agent_has_the_vaults_of_the_session_at_the_top() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -28,6 +28,9 @@ const LOG_MAX_PAGES: u64 = 32_000;
 /// How long readers are waited for when the log is to be cut: nobody writes meanwhile.
 const CUT_WAIT: Duration = Duration::from_secs(1);
 
+/// How often it is tried again to cut the log. Each time may sync the file.
+const CUT_EVERY: Duration = Duration::from_millis(100);
+
 /// How long the log is, and how much of it has been moved.
 #[derive(Debug, Clone, Copy)]
 struct Moved {
@@ -44,6 +47,25 @@ pub(super) struct Checkpoints {
     answers: Receiver<Result<Moved, Error>>,
     thread: Option<JoinHandle<()>>,
     phase: Phase,
+    erased: Erased,
+}
+
+/// Where the bytes are that were erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Erased {
+    Nowhere,
+    /// Someone was in the way of cutting the log, and is looked for again.
+    InTheLog {
+        look_at: Instant,
+    },
+}
+
+/// What came of cutting the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Done,
+    /// Somebody reads from it or moves it.
+    InUse,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +96,54 @@ impl Checkpoints {
                 },
             )
             .map_err(|error| Error::new(ErrorKind::Internal, format!("starting: {error}")))?;
-        let (requests, thread, phase) = (Some(requests), Some(thread), Phase::Resting);
-        Ok(Self { log_pages, requests, answers, thread, phase })
+        let (requests, thread) = (Some(requests), Some(thread));
+        let (phase, erased) = (Phase::Resting, Erased::Nowhere);
+        Ok(Self { log_pages, requests, answers, thread, phase, erased })
+    }
+
+    /// Moves everything and leaves the log empty, so that it holds nothing of what was erased. A
+    /// program outside that reads for long is not waited for: then the log is cut as soon as that
+    /// lets go of it.
+    ///
+    /// # Errors
+    ///
+    /// When the disk failed: what the file holds is not known any more.
+    pub(super) fn cut(&mut self, writer: &Connection) -> Result<(), Error> {
+        // Nothing that waits for readers waits for another checkpoint.
+        if self.phase == Phase::Asked
+            && let Ok(moved) = self.answers.recv_timeout(CUT_WAIT)
+        {
+            self.rest(moved)?;
+        }
+        self.try_to_cut(writer, CUT_WAIT)
+    }
+
+    /// Whether the log holds what was erased.
+    pub(super) fn is_to_be_cut(&self) -> bool {
+        self.erased != Erased::Nowhere
+    }
+
+    /// Tries again to cut a log that somebody had in use.
+    ///
+    /// # Errors
+    ///
+    /// When the disk failed: what the file holds is not known any more.
+    pub(super) fn cut_again(&mut self, writer: &Connection) -> Result<(), Error> {
+        match self.erased {
+            Erased::InTheLog { look_at } if look_at <= Instant::now() => {
+                self.try_to_cut(writer, Duration::ZERO)
+            }
+            Erased::InTheLog { .. } | Erased::Nowhere => Ok(()),
+        }
+    }
+
+    fn try_to_cut(&mut self, writer: &Connection, patience: Duration) -> Result<(), Error> {
+        self.erased = match truncate(writer, patience) {
+            Err(error) if error.kind() == ErrorKind::Stopped => return Err(error),
+            Ok(Cut::Done) => Erased::Nowhere,
+            Ok(Cut::InUse) | Err(_) => Erased::InTheLog { look_at: Instant::now() + CUT_EVERY },
+        };
+        Ok(())
     }
 
     /// Has the log moved when it is long enough.
@@ -84,6 +152,9 @@ impl Checkpoints {
     ///
     /// When the disk failed: what the file holds is not known any more.
     pub(super) fn after_commit(&mut self, writer: &Connection) -> Result<(), Error> {
+        if self.is_to_be_cut() {
+            self.cut_again(writer)?;
+        }
         let pages = self.log_pages.load(Ordering::Relaxed);
         match self.phase {
             Phase::Resting if pages < ASK_AFTER_PAGES => Ok(()),
@@ -150,20 +221,17 @@ fn checkpoint(connection: &Connection) -> Result<Moved, Error> {
     Ok(Moved { pages: count(pages), moved: count(moved) })
 }
 
-/// Moves everything and leaves the log empty, so that it holds nothing of what was erased. A program
-/// outside that reads for long is not waited for: then the log is cut the next time, or when the
-/// store is closed.
-///
-/// # Errors
-///
-/// When the disk failed: what the file holds is not known any more.
-pub(super) fn cut(writer: &Connection) -> Result<(), Error> {
+/// Moves everything and leaves the log empty. SQLite says in its answer that somebody was in the
+/// way, and not as an error.
+fn truncate(writer: &Connection, patience: Duration) -> Result<Cut, Error> {
+    let is_in_use = |row: &rusqlite::Row<'_>| row.get::<_, bool>(0);
     let cut = writer
-        .busy_timeout(CUT_WAIT)
-        .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        .busy_timeout(patience)
+        .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], is_in_use));
     let waits_as_before = writer.busy_timeout(BUSY_WAIT);
-    match cut.and(waits_as_before).map_err(|error| database_error(&error)) {
-        Err(error) if error.kind() == ErrorKind::Stopped => Err(error),
-        Ok(()) | Err(_) => Ok(()),
+    let is_in_use = cut.and_then(|is_in_use| waits_as_before.map(|()| is_in_use));
+    match is_in_use.map_err(|error| database_error(&error))? {
+        true => Ok(Cut::InUse),
+        false => Ok(Cut::Done),
     }
 }

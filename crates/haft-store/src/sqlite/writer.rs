@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::checkpoint::{Checkpoints, cut};
+use super::checkpoint::Checkpoints;
 use super::connection::{self, database_error};
 use super::heads::Heads;
 use crate::error::{Error, ErrorKind};
@@ -35,6 +36,10 @@ const BATCH_LEN_MAX: usize = 256;
 /// How long a commit is put off at most for those who shared the last one and are likely to come
 /// again. Without it every other commit would be for the one who was back first.
 const GATHER_MAX: Duration = Duration::from_micros(200);
+
+/// How long nobody looks for a job while the log is to be cut: a queue cannot be waited for with a
+/// limit from here.
+const IDLE: Duration = Duration::from_millis(5);
 
 /// Something to do in a transaction, and someone to tell when it is durable.
 trait Job: Send {
@@ -233,10 +238,25 @@ struct Batches {
 impl Batches {
     fn run(mut self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         let mut last_len = 0;
-        while let Some(first) = queue.blocking_recv() {
+        while let Some(first) = self.next(&mut queue) {
             let (wanted, patience) = (last_len / 2, GATHER_MAX);
             last_len = self.settle(first, Some(Gathering { queue: &mut queue, wanted, patience }));
         }
+    }
+
+    /// Returns the next job. While the log is to be cut, that is tried in between.
+    fn next(&mut self, queue: &mut mpsc::Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
+        while self.checkpoints.is_to_be_cut() && self.stopped.is_none() {
+            match queue.try_recv() {
+                Ok(job) => return Some(job),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => std::thread::sleep(IDLE),
+            }
+            if let Err(error) = self.checkpoints.cut_again(&self.connection) {
+                self.stop(&error);
+            }
+        }
+        queue.blocking_recv()
     }
 
     /// Returns how many jobs it settled.
@@ -254,7 +274,10 @@ impl Batches {
                 self.measures.batch_size.observe(batch.len() as f64);
                 let hinted = |hint| batch.iter().any(|job| job.hint() == hint);
                 let looks = hinted(Hint::Look);
-                let cut = if hinted(Hint::Erased) { cut(&self.connection) } else { Ok(()) };
+                let cut = match hinted(Hint::Erased) {
+                    true => self.checkpoints.cut(&self.connection),
+                    false => Ok(()),
+                };
                 answer_all(batch);
                 if looks {
                     self.hints.send_modify(|count| *count += 1);

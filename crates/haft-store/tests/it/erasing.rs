@@ -1,5 +1,7 @@
 //! Content that goes for ever, and what stays of it.
 
+use std::time::Duration;
+
 use haft_core::{ArtifactId, ArtifactRef};
 use haft_store::{
     Erased, Erasure, Expected, NewArtifact, Page, Place, Put, PutError, Store, Tenant, Which,
@@ -200,5 +202,29 @@ fn what_was_erased_is_in_no_file_of_the_store() {
         assert_eq!(body(&store, "small", n_last).await.as_deref(), Some("CANARY-small 39"));
         assert_eq!(body(&store, "other", 1).await.as_deref(), Some("0 "));
         write(&store, "small", "more").await;
+    });
+}
+
+// Who reads for long, as a backup does, keeps the log; what was erased leaves it when they are done.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "somebody else's connection")]
+fn what_was_erased_while_somebody_read_leaves_the_log_when_they_are_done() {
+    runtime().block_on(async {
+        let directory = Directory::new();
+        let store = Store::open_sqlite(directory.path()).unwrap();
+        let number = write(&store, "a", "CANARY").await;
+        let outside = rusqlite::Connection::open(directory.database()).unwrap();
+        outside.execute_batch("BEGIN; SELECT count(*) FROM versions").unwrap();
+        erase(&store, "a", Erased::Number(number)).await;
+        write(&store, "b", "more").await;
+        assert!(holds(&directory, "CANARY"), "the reader may still need it");
+        outside.execute_batch("COMMIT").unwrap();
+        for _ in 0..2000 {
+            if !holds(&directory, "CANARY") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it is still there");
     });
 }

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use haft_core::{Actor, ToolName};
 use haft_runtime::{Clock, SealingKey};
 use haft_store::{Erased, Erasure, Expected, Place, Put, PutError, Store, Tenant, Which};
-use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
+use rmcp::transport::auth::{
+    AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -38,6 +40,8 @@ struct Shared {
     bound_to: String,
     desk: Arc<Desk>,
     known: Mutex<Option<Granted>>,
+    /// Held by whoever refreshes them: a refresh token may be good for one use.
+    refreshing: Arc<Mutex<()>>,
 }
 
 /// What was given, and to which client.
@@ -50,7 +54,8 @@ pub(super) struct Granted {
 impl Tokens {
     pub(crate) fn new(safe: Safe, server: ToolName, url: &str, desk: Arc<Desk>) -> Self {
         let bound_to = format!("mcp/{server}/{url}");
-        Self(Arc::new(Shared { safe, server, bound_to, desk, known: Mutex::default() }))
+        let (known, refreshing) = (Mutex::default(), Arc::default());
+        Self(Arc::new(Shared { safe, server, bound_to, desk, known, refreshing }))
     }
 
     /// Returns the mount that they are for.
@@ -64,30 +69,38 @@ impl Tokens {
 
     /// Reads them anew, and returns whether there are any: another node may have got others.
     pub(super) async fn look(&self) -> Result<bool, String> {
-        if let Some(found) = self.kept().await.map_err(|error| error.to_string())? {
+        self.seen().await.map_err(|error| error.to_string())?;
+        Ok(self.0.known.lock().await.is_some())
+    }
+
+    /// Reads them anew, and returns what whoever replaces them has seen.
+    async fn seen(&self) -> Result<Expected, AuthError> {
+        let (seen, found) = self.kept().await?;
+        if let Some(found) = found {
             self.keep_quiet(&found);
             *self.0.known.lock().await = Some(found);
         }
-        Ok(self.0.known.lock().await.is_some())
+        Ok(seen)
     }
 
     /// Remembers the secret of the client that the next tokens are given to.
     pub(super) fn of_client(&self, secret: Option<String>) -> OfClient {
-        OfClient { tokens: self.clone(), secret }
+        OfClient { tokens: self.clone(), secret, refreshed: Mutex::default() }
     }
 
-    async fn kept(&self) -> Result<Option<Granted>, AuthError> {
-        let Some(key) = &self.0.safe.key else { return Ok(None) };
+    async fn kept(&self) -> Result<(Expected, Option<Granted>), AuthError> {
+        let Some(key) = &self.0.safe.key else { return Ok((Expected::Anything, None)) };
         let found = self.0.safe.store.version(&self.place()?, Which::Latest).await;
-        let Some(body) = found.map_err(trouble)?.and_then(|found| found.body) else {
-            return Ok(None);
-        };
+        let Some(found) = found.map_err(trouble)? else { return Ok((Expected::Absent, None)) };
         // What does not open was given for another address, or sealed under another key.
-        let opened = key.open_secret(&self.0.bound_to, &body).ok();
-        Ok(opened.and_then(|opened| serde_json::from_slice(&opened).ok()))
+        let opened = found.body.and_then(|body| key.open_secret(&self.0.bound_to, &body).ok());
+        let granted = opened.and_then(|opened| serde_json::from_slice(&opened).ok());
+        Ok((Expected::Version(found.info.number), granted))
     }
 
-    async fn keep(&self, granted: Option<Granted>) -> Result<(), AuthError> {
+    /// Keeps what was given in place of what was seen. Where others were put there meanwhile, those
+    /// are taken if `over` is what was refreshed: a person may have agreed to more.
+    async fn keep(&self, granted: Option<Granted>, over: Over) -> Result<(), AuthError> {
         if let Some(granted) = &granted {
             self.keep_quiet(granted);
         }
@@ -96,26 +109,30 @@ impl Tokens {
                 let text = serde_json::to_vec(granted).map_err(trouble)?;
                 key.seal_secret(&self.0.bound_to, &text).map_err(trouble)
             });
-            self.put(body.transpose()?).await?;
+            if self.put(body.transpose()?, over).await? == Written::Others {
+                return self.seen().await.map(drop);
+            }
         }
         *self.0.known.lock().await = granted;
         Ok(())
     }
 
     /// Tokens that others took the place of are erased: nobody may use them any more.
-    async fn put(&self, body: Option<Vec<u8>>) -> Result<(), AuthError> {
+    async fn put(&self, body: Option<Vec<u8>>, over: Over) -> Result<Written, AuthError> {
         let (store, place) = (&self.0.safe.store, self.place()?);
         loop {
-            let latest = store.version(&place, Which::Latest).await.map_err(trouble)?;
-            let expected =
-                latest.map_or(Expected::Absent, |latest| Expected::Version(latest.info.number));
+            let expected = match over {
+                Over::Seen(expected) => expected,
+                Over::Whatever => self.kept().await?.0,
+            };
             let put = Put { place: place.clone(), expected, body: body.clone() };
             let earlier = Erasure { place: place.clone(), versions: Erased::Earlier };
             let (by, now) = (Actor::system(), Clock::System.now());
-            match store.erase(vec![earlier], vec![put], &by, now).await {
-                Ok(_) => return Ok(()),
-                Err(PutError::Moved { .. }) => {}
-                Err(PutError::Store(error)) => return Err(trouble(error)),
+            match (store.erase(vec![earlier], vec![put], &by, now).await, over) {
+                (Ok(_), _) => return Ok(Written::These),
+                (Err(PutError::Moved { .. }), Over::Seen(_)) => return Ok(Written::Others),
+                (Err(PutError::Moved { .. }), Over::Whatever) => {}
+                (Err(PutError::Store(error)), _) => return Err(trouble(error)),
             }
         }
     }
@@ -134,10 +151,28 @@ impl Tokens {
     }
 }
 
+/// What tokens are put in the place of.
+#[derive(Clone, Copy)]
+enum Over {
+    /// What was refreshed.
+    Seen(Expected),
+    /// Whatever is there: somebody has just agreed to these, or they are of no use.
+    Whatever,
+}
+
+/// Whose tokens are there now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    These,
+    Others,
+}
+
 /// Tokens as `rmcp` keeps them, of one client.
 pub(super) struct OfClient {
     tokens: Tokens,
     secret: Option<String>,
+    /// What was seen by the refresh that is under way.
+    refreshed: Mutex<Option<Expected>>,
 }
 
 #[async_trait]
@@ -148,11 +183,19 @@ impl CredentialStore for OfClient {
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         let client_secret = self.secret.clone();
-        self.tokens.keep(Some(Granted { credentials, client_secret })).await
+        let over = self.refreshed.lock().await.take().map_or(Over::Whatever, Over::Seen);
+        self.tokens.keep(Some(Granted { credentials, client_secret }), over).await
     }
 
     async fn clear(&self) -> Result<(), AuthError> {
-        self.tokens.keep(None).await
+        self.tokens.keep(None, Over::Whatever).await
+    }
+
+    /// One refresh at a time, of the latest tokens that there are.
+    async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
+        let guard = Arc::clone(&self.tokens.0.refreshing).lock_owned().await;
+        *self.refreshed.lock().await = Some(self.tokens.seen().await?);
+        Ok(Some(CredentialRefreshGuard::new(guard)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
-use crate::webhooks::{Secret, message_id, require_reachable};
+use crate::webhooks::{Remedy, Secret, message_id, require_reachable};
 
 /// How many webhooks a tenant can have.
 const WEBHOOKS_MAX: usize = 20;
@@ -34,7 +34,7 @@ pub(super) async fn create(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Admin)?;
     params.finish()?;
-    require_reachable("url", &wanted.url, app.webhooks().reach)?;
+    require_reachable("url", &wanted.url, app.webhooks().reach, Remedy::Flag)?;
     let kinds = kinds(&wanted.events)?;
     if app.store().webhooks(&caller.tenant).await?.len() >= WEBHOOKS_MAX {
         let message = format!("there are {WEBHOOKS_MAX} webhooks already; delete one first");

@@ -17,7 +17,7 @@ use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::mcp_oauth::{Failed, Refresher, Sealing, Unrefreshed, can_refresh, probed};
 use crate::mcp_toolset::is_same_address;
-use crate::webhooks::require_reachable;
+use crate::webhooks::{Remedy, require_reachable};
 
 /// Whether a server takes a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +59,11 @@ pub(crate) async fn validate(
         return Err(Error::invalid("only a credential of the type `mcp_oauth` is validated"));
     };
     let reach = reach(&app, &caller.tenant, url);
-    require_reachable("auth.mcp_server_url", url, reach)?;
+    require_reachable("auth.mcp_server_url", url, reach, Remedy::Mount)?;
     let sealing = Sealing::Node(app.haft().clone());
     let store = app.store().clone();
-    let refresher = Refresher::new(store, caller.tenant.clone(), sealing, app.webhooks().reach);
+    let for_tokens = app.webhooks().reach;
+    let refresher = Refresher::new(store, caller.tenant.clone(), sealing, for_tokens);
     let mut secrets = Vec::new();
     let tried = tried(&refresher, (&vault, &id), (url, reach), &mut secrets).await?;
     let redactor = Redactor::new(&secrets);
@@ -74,11 +75,12 @@ pub(crate) async fn validate(
             "method": failed.method,
             "http_response": failed.said.as_ref().map(|said| said.shown(&redactor)),
         })),
-        "refresh": tried.refreshed.as_ref().map(|refreshed| shown(refreshed, &redactor)),
+        "refresh": tried.refreshed.as_ref().map(|refreshed| shown(refreshed, &redactor, for_tokens)),
     })))
 }
 
-/// How far a token is sent to be tried. Where the operator has a server mounted, the server is.
+/// How far a token is sent to be tried: whoever tries it reads what is answered, so that it goes
+/// into the operator's network only where the operator has a server mounted.
 fn reach(app: &App, tenant: &Tenant, url: &str) -> Reach {
     let theirs = app.mounts().filter(|mounts| mounts.tenant() == tenant);
     let is_mounted = theirs.map(Mounts::list).unwrap_or_default().iter().any(|mounted| {
@@ -86,7 +88,7 @@ fn reach(app: &App, tenant: &Tenant, url: &str) -> Reach {
     });
     match is_mounted {
         true => Reach::Anywhere,
-        false => app.webhooks().reach,
+        false => Reach::Public,
     }
 }
 
@@ -98,7 +100,10 @@ async fn tried(
     (url, reach): (&str, Reach),
     secrets: &mut Vec<String>,
 ) -> Result<Tried, Error> {
-    let unread = |_| Error::invalid("what is sealed of this credential does not open any more");
+    let unread = |error| match error {
+        Unrefreshed::Store(error) => error,
+        _ => Error::invalid("what is sealed of this credential does not open any more"),
+    };
     let (_, held) = refresher.current(vault, id).await.map_err(unread)?;
     secrets.extend(held.secrets());
     let failed = match probed(url, &held.access_token, reach, refresher.trust()).await {
@@ -130,12 +135,18 @@ impl Tried {
     }
 }
 
-fn shown(refreshed: &Result<(), Unrefreshed>, redactor: &Redactor) -> Value {
+/// What a token endpoint says is shown only where it must be a public one: the others are the
+/// operator's, and whoever put in the address may not read there.
+fn shown(refreshed: &Result<(), Unrefreshed>, redactor: &Redactor, reach: Reach) -> Value {
     let (status, said) = match refreshed {
         Ok(()) => ("succeeded", None),
         Err(Unrefreshed::Refused { said, .. }) => ("failed", Some(said)),
         Err(Unrefreshed::Unanswered(_) | Unrefreshed::Store(_)) => ("connect_error", None),
         Err(Unrefreshed::Never | Unrefreshed::Gone) => ("no_refresh_token", None),
     };
-    json!({ "status": status, "http_response": said.map(|said| said.shown(redactor)) })
+    let said = said.map(|said| match reach {
+        Reach::Public => said.shown(redactor),
+        Reach::Anywhere => said.status_only(),
+    });
+    json!({ "status": status, "http_response": said })
 }

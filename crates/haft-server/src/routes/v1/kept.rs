@@ -28,7 +28,8 @@ pub(super) trait Kept: DeserializeOwned + JsonSchema + Send + 'static {
     /// Fills in what was left out, and refuses what is not done.
     fn settled(&self) -> Result<Members, Error>;
 
-    /// Ends what is kept in one that is about to end.
+    /// Ends what is kept in one that is about to end, and once more when it has: something may have
+    /// come in between.
     fn end(
         _app: &App,
         _caller: &Caller,
@@ -141,7 +142,9 @@ async fn archive<K: Kept>(
     params.finish()?;
     let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
     K::end(&app, &caller, &id, End::Archived).await?;
-    Ok(Json(shown::<K>(&archived(&app, &caller, K::SORT, kept).await?)))
+    let kept = archived(&app, &caller, K::SORT, kept).await?;
+    K::end(&app, &caller, &id, End::Archived).await?;
+    Ok(Json(shown::<K>(&kept)))
 }
 
 async fn delete<K: Kept>(
@@ -156,6 +159,7 @@ async fn delete<K: Kept>(
     K::end(&app, &caller, &id, End::Deleted).await?;
     let place = K::SORT.place(&caller.tenant, &id)?;
     app.objects().delete(place, &kept, &caller.actor, app.now()).await?;
+    K::end(&app, &caller, &id, End::Deleted).await?;
     Ok(Json(json!({ "id": id, "type": format!("{}_deleted", K::KIND) })))
 }
 

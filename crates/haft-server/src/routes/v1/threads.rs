@@ -1,10 +1,10 @@
 //! `/v1/sessions/{id}/threads`: the session itself, and the sub-agents that work for it.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract;
 use axum::response::IntoResponse;
 use haft_core::SessionId;
-use haft_core::session::{Agent, Event};
+use haft_core::session::{Agent, Event, State};
 use haft_store::{Expected, Place as Kept, Which};
 use haft_wire::managed::{Place, thread_id};
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ async fn agent(app: &App, caller: &Caller, agent: Option<&Agent>) -> Result<Valu
 }
 
 pub(crate) async fn list(
-    State(app): State<App>,
+    extract::State(app): extract::State<App>,
     caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
@@ -146,7 +146,7 @@ pub(crate) async fn list(
 }
 
 pub(crate) async fn retrieve(
-    State(app): State<App>,
+    extract::State(app): extract::State<App>,
     caller: Caller,
     Path((session, id)): Path<(String, String)>,
     params: Params,
@@ -160,7 +160,7 @@ pub(crate) async fn retrieve(
 
 /// Ends a sub-agent that is at rest. What it said and did stays to be read.
 pub(crate) async fn archive(
-    State(app): State<App>,
+    extract::State(app): extract::State<App>,
     caller: Caller,
     Path((session, id)): Path<(String, String)>,
     params: Params,
@@ -172,22 +172,23 @@ pub(crate) async fn archive(
     if thread.parent.is_none() {
         return Err(Error::invalid("this thread is the session itself; archive the session"));
     }
+    let missing = || Error::not_found("thread of this session", &id);
+    // What was archived before it is opened would run all the same.
+    let loaded = app.store().load(thread.session).await?.ok_or_else(missing)?;
+    end(&app, &caller, thread.session, &loaded.state).await?;
     if archived_at(&app, &caller, &main, &thread).await?.is_none() {
-        end(&app, &caller, thread.session).await?;
         let at = app.now();
         let members = Members::from_iter([("archived_at".to_owned(), at.to_string().into())]);
         let place = Kept::new(caller.tenant.clone(), ARCHIVED, &id)?;
         app.objects().put(place, Expected::Absent, &members, &caller.actor, at).await?;
     }
-    let shown = shown(&app, &caller, &main, &thread).await?;
-    Ok(Json(shown.ok_or_else(|| Error::not_found("thread of this session", &id))?))
+    Ok(Json(shown(&app, &caller, &main, &thread).await?.ok_or_else(missing)?))
 }
 
 /// Ends a sub-agent and those that work for it.
-async fn end(app: &App, caller: &Caller, thread: SessionId) -> Result<(), Error> {
+async fn end(app: &App, caller: &Caller, thread: SessionId, state: &State) -> Result<(), Error> {
     let note = || Some("archived".to_owned());
-    let loaded = app.store().load(thread).await?;
-    if let Some(open) = loaded.as_ref().and_then(|loaded| loaded.state.as_open()) {
+    if let Some(open) = state.as_open() {
         if !open.is_at_rest() {
             return Err(Error::invalid(
                 "the thread is at work, or waits for an answer; answer it or send \
@@ -203,7 +204,7 @@ async fn end(app: &App, caller: &Caller, thread: SessionId) -> Result<(), Error>
 }
 
 pub(crate) async fn events(
-    State(app): State<App>,
+    extract::State(app): extract::State<App>,
     caller: Caller,
     Path((session, id)): Path<(String, String)>,
     mut params: Params,
@@ -218,7 +219,7 @@ pub(crate) async fn events(
 }
 
 pub(crate) async fn stream(
-    State(app): State<App>,
+    extract::State(app): extract::State<App>,
     caller: Caller,
     Path((session, id)): Path<(String, String)>,
     mut params: Params,

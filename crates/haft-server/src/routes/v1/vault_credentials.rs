@@ -213,7 +213,7 @@ pub(crate) async fn create(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    require_current(&vault_of(&app, &caller, &vault).await?)?;
+    require_vault(&app, &caller, &vault).await?;
     checked_metadata(&declared.metadata)?;
     let (auth, secret) = read::<Auth>(declared.auth)?.parted(app.webhooks().reach)?;
     require_only(&app, &caller, &vault, &auth).await?;
@@ -228,7 +228,16 @@ pub(crate) async fn create(
     ]);
     let (to, expected) = (place(&caller, &vault, &id)?, Expected::Absent);
     let number = app.objects().put(to, expected, &members, &caller.actor, at).await?;
-    Ok(Json(shown(&vault, &Object { id, number, members, at })))
+    let made = Object { id, number, members, at };
+    if let Err(ended) = require_vault(&app, &caller, &vault).await {
+        end_one(&app, &caller, &vault, made, End::Deleted).await?;
+        return Err(ended);
+    }
+    Ok(Json(shown(&vault, &made)))
+}
+
+async fn require_vault(app: &App, caller: &Caller, vault: &str) -> Result<(), Error> {
+    require_current(&vault_of(app, caller, vault).await?)
 }
 
 /// Refuses a second credential for one server: a session could not tell which is meant.
@@ -314,14 +323,37 @@ pub(super) async fn end_all(
 ) -> Result<(), Error> {
     let all = all(app.objects(), &caller.tenant, vault).await?;
     for Credential(credential) in all.into_iter().filter(Credential::is_current) {
+        end_one(app, caller, vault, credential, end).await?;
+    }
+    Ok(())
+}
+
+/// Ends a credential, whatever else is done to it at the same time.
+async fn end_one(
+    app: &App,
+    caller: &Caller,
+    vault: &str,
+    mut credential: Object,
+    end: End,
+) -> Result<(), Error> {
+    let id = credential.id.clone();
+    loop {
         let at = app.now();
         let members = match end {
             End::Archived => archived(&credential, at),
             End::Deleted => deleted(&credential, at),
         };
-        replaced(app, caller, vault, credential, (members, at)).await?;
+        match replaced(app, caller, vault, credential, (members, at)).await {
+            Err(error) if error.is_conflict() => {}
+            ended => return ended.map(drop),
+        }
+        let (space, which) = (space(vault), Which::Latest);
+        let found = app.objects().find_in(&caller.tenant, &space, &id, which).await?;
+        match found.map(Credential).filter(Credential::is_current) {
+            Some(changed) => credential = changed.0,
+            None => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 /// What stays of a credential that is archived: all but the secret.
