@@ -16,6 +16,7 @@ use haft_runtime::{Answer, CallError, Haft, HaftBuilder, InputError, Tap, ToolCo
 use haft_store::{Expected, Page, Place, Put, PutError, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 use crate::handle::Handle;
 use crate::hub::{Hub, Told};
@@ -30,6 +31,8 @@ const TTL: Millis = Millis::from_secs(7 * 24 * 3600);
 const KEY_CHARS: usize = 128;
 /// How many calls are remembered with what their callers can be asked.
 const CALLERS_MAX: usize = 10_000;
+/// How long a question waits for the node to be given.
+const ATTACH_MAX: Duration = Duration::from_secs(30);
 /// How often the log is looked at beside what is told: another node may take the answer.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -113,6 +116,8 @@ pub struct Questions(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     node: Mutex<Option<Node>>,
+    /// Told when there is a node.
+    attached: Notify,
     hub: Hub,
     /// What calls that run in this process wait for.
     open: Mutex<HashMap<CallId, OpenHere>>,
@@ -180,6 +185,7 @@ impl Questions {
             Node { haft: haft.clone(), _tap: tap, n_attached: 0 }
         });
         node.n_attached += 1;
+        self.0.attached.notify_waiters();
         Attached(self.clone())
     }
 
@@ -217,7 +223,7 @@ impl Questions {
         context: &ToolContext,
         questions: BTreeMap<String, Question>,
     ) -> Result<BTreeMap<String, Value>, ToolError> {
-        let haft = &self.haft()?;
+        let haft = &self.haft(context).await?;
         let mut open = self.open(context.call());
         let mut all = BTreeMap::new();
         for (key, question) in questions {
@@ -325,9 +331,28 @@ impl Questions {
         }
     }
 
-    fn haft(&self) -> Result<Haft, ToolError> {
-        let unattached = || ToolError::internal("no node is attached to the questions");
-        lock(&self.0.node).as_ref().map(|node| node.haft.clone()).ok_or_else(unattached)
+    fn given(&self) -> Option<Haft> {
+        lock(&self.0.node).as_ref().map(|node| node.haft.clone())
+    }
+
+    /// Returns the node. What a crash interrupted may ask again before the node is given.
+    async fn haft(&self, context: &ToolContext) -> Result<Haft, ToolError> {
+        let given = async {
+            loop {
+                let attached = self.0.attached.notified();
+                tokio::pin!(attached);
+                attached.as_mut().enable();
+                if let Some(haft) = self.given() {
+                    return haft;
+                }
+                attached.await;
+            }
+        };
+        let unattached = |_| ToolError::internal("no node is attached to the questions");
+        tokio::select! {
+            haft = tokio::time::timeout(ATTACH_MAX, given) => haft.map_err(unattached),
+            () = context.stop().cancelled() => Err(ToolError::cancelled()),
+        }
     }
 
     pub(crate) fn hub(&self) -> &Hub {
@@ -362,7 +387,7 @@ impl Questions {
     }
 
     async fn waits(&self, asked: &Asked) -> bool {
-        let Ok(haft) = self.haft() else { return false };
+        let Some(haft) = self.given() else { return false };
         matches!(haft.answer(asked.session, asked.call).await, Ok(Some(Answer::Waiting(_))))
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use haft_core::session::{Returned, SuspensionKind};
+use haft_core::session::{Config, Driver, Returned, SuspensionKind};
 use haft_core::tool::{Definition, Executor, Gate, Schema};
-use haft_core::{Actor, ActorId, CallResult, Millis, Output, ToolName};
-use haft_mcp::{Consent, Handle, McpServer, Principal, Questions, ServerSettings};
+use haft_core::{Actor, ActorId, CallId, CallResult, Millis, Output, ToolName};
+use haft_mcp::{Consent, Handle, McpServer, Principal, Question, Questions, ServerSettings};
 use haft_runtime::testing::{TestNode, TestPlace, user};
 use haft_runtime::{FunctionTool, Haft, HaftBuilder, Response};
 use haft_store::{Page, PendingFilter, Tenant};
@@ -316,5 +316,45 @@ fn tools_are_listed_with_their_schemas_and_hints() {
         assert_eq!(client.answer(id).await["error"]["code"], -32602, "no tool of clients");
         let misfit = client.call("pay", json!({"cents": "many"})).await;
         assert_eq!(misfit["isError"], true, "a model can mend that: {misfit}");
+    });
+}
+
+/// A tool that asks for a name.
+fn asks_for_a_name() -> impl haft_runtime::Tool {
+    let schema = Schema::new(r#"{"type":"object"}"#).unwrap();
+    let mut definition = Definition::new("curious".parse().unwrap(), "Asks for a name.", schema);
+    definition.gate = Gate::Auto;
+    FunctionTool::new(definition, |_, context: haft_runtime::ToolContext| async move {
+        let question = Question::form("Who?", &json!({"type": "object", "properties": {}}));
+        context.service::<Questions>()?.ask(&context, "name", question).await?;
+        Ok::<_, haft_runtime::ToolError>(CallResult::Ok(Output::default()).into())
+    })
+}
+
+// Issue 8: what a crash interrupted is run again as soon as the node starts, before anybody can
+// give the questions their node.
+#[test]
+fn a_tool_that_asks_before_its_node_is_attached_is_heard() {
+    let (place, questions) = (TestPlace::new(), Questions::new());
+    let builder = haft_mcp::install(Haft::builder(), &questions).tool(asks_for_a_name());
+    place.live(builder, async |node: TestNode| {
+        let Principal { actor, tenant } = principal("ann");
+        let haft = node.haft();
+        let config = Config { driver: Driver::Caller, ..Config::default() };
+        let session = haft.open(tenant, config, actor).await.unwrap();
+        let call = CallId::from_bits(haft.driver().fresh().unwrap());
+        haft.propose_as(session, call, "curious", Default::default()).await.unwrap();
+        // Long enough for it to have asked.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let _attached = questions.attach(haft);
+        let all = PendingFilter::default();
+        for _ in 0..1000 {
+            let waiting = haft.store().pending(&all, &Page::first(9)).await.unwrap();
+            if waiting.iter().any(|it| it.tool.as_str() == "request_input") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("nobody was asked");
     });
 }
