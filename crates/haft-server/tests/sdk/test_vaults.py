@@ -231,7 +231,8 @@ def test_a_token_that_is_over_is_refreshed(provider, peer, token_endpoint, tmp_p
         assert refused.mcp_probe.method == "initialize"
         assert refused.mcp_probe.http_response.status_code == 401
         assert refused.refresh.http_response.status_code == 400
-        assert "invalid_grant" in refused.refresh.http_response.body
+        # The endpoint may be one in the operator's network, which is not read through this server.
+        assert refused.refresh.http_response.body == ""
         assert "spent-refresh-token" not in str(refused.to_dict())
     asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
     assert [one["basic"] for one in asked] == ["me:CANARY-secret"] * 2
