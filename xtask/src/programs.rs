@@ -11,12 +11,15 @@ use crate::Verdict;
 /// A program that Debian and Ubuntu have a package of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
+    Bubblewrap,
     Chromium,
     Curl,
+    Fd,
     Jq,
     Npm,
     Postgresql,
     PythonVenv,
+    Ripgrep,
     Strace,
 }
 
@@ -26,23 +29,29 @@ const POSTGRESQL_VERSIONS: &str = "/usr/lib/postgresql";
 impl Program {
     const fn name(self) -> &'static str {
         match self {
+            Self::Bubblewrap => "bubblewrap",
             Self::Chromium => "chromium",
             Self::Curl => "curl",
+            Self::Fd => "fd-find",
             Self::Jq => "jq",
             Self::Npm => "npm",
             Self::Postgresql => "postgresql",
             Self::PythonVenv => "python3-venv",
+            Self::Ripgrep => "ripgrep",
             Self::Strace => "strace",
         }
     }
 
     fn is_installed(self) -> bool {
         match self {
+            Self::Bubblewrap => answers("bwrap"),
             Self::Chromium => Path::new("/usr/bin/chromium").exists(),
             Self::Curl | Self::Jq => answers(self.name()),
+            Self::Fd => answers("fdfind"),
             Self::Npm => answers("node") && answers("npm"),
             Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),
             Self::PythonVenv => has_venv(),
+            Self::Ripgrep => answers("rg"),
             Self::Strace => Path::new("/usr/bin/strace").exists(),
         }
     }

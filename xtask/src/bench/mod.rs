@@ -67,8 +67,18 @@ impl Extent {
     }
 }
 
+/// What the peers are, or run in.
+const INSTALLED: [Program; 6] = [
+    Program::Bubblewrap,
+    Program::Fd,
+    Program::Npm,
+    Program::Postgresql,
+    Program::PythonVenv,
+    Program::Ripgrep,
+];
+
 pub(crate) fn run(root: &Path, extent: Extent) -> anyhow::Result<Verdict> {
-    for program in [Program::Postgresql, Program::PythonVenv, Program::Npm] {
+    for program in INSTALLED {
         if programs::install(program)? == Verdict::Wanting {
             return Ok(Verdict::Wanting);
         }
