@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::id::SessionId;
+use crate::json;
 use crate::session::{Corrupt, Event, State, evolve};
 use crate::time::Timestamp;
 
@@ -146,7 +147,7 @@ impl Entry {
         if self.format > FORMAT {
             return Err(JournalError::Newer { seq: self.seq, found: self.format });
         }
-        serde_json::from_str(&self.body)
+        json::read_stored(self.body.as_bytes())
             .map_err(|error| JournalError::Unreadable { seq: self.seq, message: error.to_string() })
     }
 }

@@ -6,7 +6,9 @@
 //! anything is built. Nothing is ever replaced by a default.
 
 use std::fmt;
+use std::sync::LazyLock;
 
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Number, Value};
 
 /// How much JSON is taken, and how strictly.
@@ -193,6 +195,36 @@ pub fn parse_object(text: &[u8], limits: JsonLimits) -> Result<Map<String, Value
         }
     }
 }
+
+/// Reads JSON that Haft has stored, with every float exactly as it was written.
+///
+/// Without its feature `float_roundtrip`, serde_json reads some floats as a neighbour of the number
+/// that was written. Stored arguments are checked against their digest, so a log that one program
+/// wrote must read the same in every other, whichever features their dependencies switch on.
+///
+/// # Errors
+///
+/// When the text is not JSON, or not a `T`.
+pub fn read_stored<T: DeserializeOwned>(text: &[u8]) -> Result<T, serde_json::Error> {
+    if *READS_FLOATS_EXACTLY {
+        return serde_json::from_slice(text);
+    }
+    let limits =
+        JsonLimits { purpose: Purpose::ToKeep, bytes_max: usize::MAX, depth_max: STORED_DEPTH_MAX };
+    serde_json::from_value(parse(text, limits).map_err(serde_json::Error::custom)?)
+}
+
+/// The deepest nesting that serde_json reads.
+const STORED_DEPTH_MAX: usize = 128;
+
+/// Whether this program has serde_json's `float_roundtrip`. The feature can only be seen by what
+/// it does: without it, this number is read as its neighbour.
+static READS_FLOATS_EXACTLY: LazyLock<bool> = LazyLock::new(|| {
+    let read: Option<f64> = serde_json::from_str(MISREAD).ok();
+    read == MISREAD.parse().ok()
+});
+
+const MISREAD: &str = "31.245270191439438";
 
 /// Returns whether a value is nested deeper than `max`, without recursion: a tool can build what
 /// no reader would survive.
@@ -410,7 +442,7 @@ impl Reader<'_> {
         let literal = &self.text[start..self.at];
         let number = match self.limits.purpose {
             Purpose::ToActUpon => exact(literal, integral),
-            Purpose::ToKeep => serde_json::from_str(literal).ok(),
+            Purpose::ToKeep => nearest(literal, integral),
         };
         number.ok_or_else(|| JsonError {
             offset: start,
@@ -460,6 +492,20 @@ impl Reader<'_> {
     fn error(&self, kind: JsonErrorKind) -> JsonError {
         JsonError { offset: self.at, kind }
     }
+}
+
+/// Returns the number as serde_json reads it with `float_roundtrip`: an integer of 64 bits as it
+/// is, anything else as the nearest float.
+fn nearest(literal: &str, integral: bool) -> Option<Number> {
+    if integral && literal != "-0" {
+        if let Ok(number) = literal.parse::<u64>() {
+            return Some(number.into());
+        }
+        if let Ok(number) = literal.parse::<i64>() {
+            return Some(number.into());
+        }
+    }
+    Number::from_f64(literal.parse().ok()?)
 }
 
 /// Returns the number if every reader with 64-bit floats shows it as written.
@@ -522,6 +568,37 @@ mod tests {
             let found = read(text).unwrap();
             assert_eq!(found.to_string(), expected.to_string(), "{text}");
         }
+    }
+
+    // A program without serde_json's `float_roundtrip` reads what one with it wrote, and the other
+    // way round: this passes either way, and fails for `serde_json::from_str` without it.
+    #[test]
+    fn stored_floats_read_back_as_they_were_written() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut floats = vec![0.1, 1e300, 5e-324, f64::MAX, -0.0, MISREAD.parse().unwrap()];
+        for _ in 0..20_000 {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+            floats.extend([f64::from_bits(bits), (bits >> 11) as f64 / 1e6]);
+        }
+        for float in floats.into_iter().filter(|float| float.is_finite()) {
+            let text = json!({ "float": float }).to_string();
+            let read: Value = read_stored(text.as_bytes()).unwrap();
+            let read = read["float"].as_f64().unwrap();
+            assert_eq!(read.to_bits(), float.to_bits(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_kept_read_as_serde_json_reads_them_exactly() {
+        let keep = JsonLimits { purpose: Purpose::ToKeep, ..JsonLimits::default() };
+        let read = |text: &str| parse(text.as_bytes(), keep).unwrap();
+        assert_eq!(read("18446744073709551615"), json!(u64::MAX));
+        assert_eq!(read("-9223372036854775808"), json!(i64::MIN));
+        assert_eq!(read("18446744073709551616"), json!(18_446_744_073_709_551_616.0));
+        assert_eq!(read("-0").to_string(), "-0.0");
+        assert_eq!(read("0"), json!(0));
+        assert_eq!(read(MISREAD).to_string(), MISREAD);
+        assert!(parse(b"1e400", keep).is_err());
     }
 
     // What readers could disagree about is refused before anything acts on it.

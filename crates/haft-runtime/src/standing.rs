@@ -12,7 +12,7 @@ use haft_core::permission::{GrantUse, StandingGrant};
 use haft_core::session::{Config, Decided, Event};
 use haft_core::tool::Contract;
 use haft_core::{Actor, ActorId, ActorKind, Arguments, CallId, GrantId, Millis, SessionId};
-use haft_core::{Timestamp, ToolName};
+use haft_core::{Timestamp, ToolName, json};
 use haft_store::{Expected, Page, Place, Put, PutError, Store, Tenant, Which};
 use serde::{Deserialize, Serialize};
 
@@ -219,7 +219,7 @@ impl Ledger {
         for place in self.places(&notes_tenant()?, NOTES_SPACE, |_| true).await? {
             let Some(note) = self.store.version(&place, Which::Latest).await? else { continue };
             let Some(body) = note.body else { continue };
-            fresh.push(serde_json::from_slice(&body).map_err(LedgerError::unreadable)?);
+            fresh.push(json::read_stored(&body).map_err(LedgerError::unreadable)?);
         }
         Ok(fresh)
     }
@@ -400,7 +400,7 @@ impl Ledger {
             return Ok(None);
         };
         let Some(body) = stored.body else { return Ok(None) };
-        let held = serde_json::from_slice(&body).map_err(LedgerError::unreadable)?;
+        let held = json::read_stored(&body).map_err(LedgerError::unreadable)?;
         Ok(Some((stored.info.number, held)))
     }
 

@@ -2,7 +2,7 @@
 
 use haft_core::journal::{Entry, Head, JournalError, replay};
 use haft_core::session::{DecidedBy, State};
-use haft_core::{CallId, ErrorClass, SessionId, Timestamp};
+use haft_core::{CallId, ErrorClass, SessionId, Timestamp, json};
 
 use crate::append::SNAPSHOT_FORMAT;
 use crate::error::Error;
@@ -173,7 +173,7 @@ impl RawSnapshot {
             return None;
         }
         // The log is the truth: a snapshot that cannot be read only costs the longer way round.
-        serde_json::from_str(&self.body).ok()
+        json::read_stored(self.body.as_bytes()).ok()
     }
 }
 

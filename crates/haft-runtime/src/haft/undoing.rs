@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use haft_core::permission::Exposure;
 use haft_core::session::{Config, Decided, Driver, Event, Refusal, State, SuspensionKind};
 use haft_core::tool::{Redaction, Undo, UndoSource};
-use haft_core::{Actor, Arguments, CallId, CallResult, Outcome, SessionId, ToolName};
+use haft_core::{Actor, Arguments, CallId, CallResult, Outcome, SessionId, ToolName, json};
 use haft_store::{CallStage, Expected, Place, Put, PutError, Store, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -243,7 +243,7 @@ pub(crate) async fn takes_back(
 }
 
 fn read(body: &[u8]) -> Option<Record> {
-    serde_json::from_slice(body).ok()
+    json::read_stored(body).ok()
 }
 
 fn arguments_of(

@@ -178,8 +178,11 @@ impl Registered {
 
     fn strip(&self, arguments: &mut Map<String, Value>) -> Vec<String> {
         let injected = self.spec.injected.iter().map(|injected| &injected.name);
-        // The order of what remains is what a person is shown.
-        injected.filter(|name| arguments.shift_remove(*name).is_some()).cloned().collect()
+        let found: Vec<String> =
+            injected.filter(|name| arguments.contains_key(*name)).cloned().collect();
+        // The order of what remains is what a person is shown, and `remove` may not keep it.
+        arguments.retain(|name, _| !found.contains(name));
+        found
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 
 use chacha20poly1305::aead::{Aead as _, Payload};
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
+use haft_core::json::read_stored;
 use haft_core::tool::Redaction;
 use haft_core::{Actor, Arguments, Seal, SealId, SessionId};
 use haft_store::{Expected, Place, Put, Store, Which};
@@ -187,7 +188,7 @@ fn decrypt(
 ) -> Result<([u8; 32], Map<String, Value>), SealError> {
     let text = decrypt_bytes(key, &id.to_string(), body)?;
     // It was checked before it was sealed; an error here must not quote it.
-    let content = serde_json::from_slice::<Map<String, Value>>(&text);
+    let content = read_stored::<Map<String, Value>>(&text);
     let mut content = content.map_err(|_| SealError::WrongKey)?;
     let salt = content.remove("salt").and_then(|salt| serde_json::from_value(salt).ok());
     match (salt, content.remove("arguments")) {
