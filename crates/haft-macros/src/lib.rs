@@ -15,6 +15,7 @@ mod methods;
 mod options;
 mod parameter;
 mod routing;
+mod schema;
 mod undo;
 mod values;
 
@@ -164,6 +165,35 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn tools(settings: TokenStream, item: TokenStream) -> TokenStream {
     methods::expand(settings.into(), &item.into()).into()
+}
+
+/// Describes a type to models: derives `schemars::JsonSchema`, with all attributes of schemars'
+/// own derive. The crate that uses it needs `haft` among its dependencies, and not `schemars`.
+///
+/// `haft` must go by its own name. Where it is renamed, derive `schemars::JsonSchema` of the
+/// renamed crate and say where that is: `#[schemars(crate = "renamed::schemars")]`.
+///
+/// ```
+/// #[derive(haft::JsonSchema)]
+/// #[schemars(rename_all = "snake_case")]
+/// enum Unit {
+///     Celsius,
+///     Fahrenheit,
+/// }
+///
+/// let schema = haft::schemars::schema_for!(Unit);
+/// assert_eq!(schema.get("enum"), Some(&haft::json!(["celsius", "fahrenheit"])));
+/// ```
+#[proc_macro_derive(JsonSchema, attributes(garde, schemars, serde, validate))]
+pub fn json_schema(item: TokenStream) -> TokenStream {
+    schema::expand(item.into()).into()
+}
+
+/// Expands to nothing. For what [`JsonSchema`] writes.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn vanish(_: TokenStream, _: TokenStream) -> TokenStream {
+    schema::vanish().into()
 }
 
 /// Compiles an async function, or every public one of an `impl` block, where it is written and not
