@@ -17,9 +17,9 @@ use haft_store::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::boundary::{Boundary, Observer};
+use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::error::InputError;
 use crate::fresh::fresh_bits;

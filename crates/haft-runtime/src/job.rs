@@ -10,9 +10,9 @@ use haft_core::session::{
 use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure, SessionId};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
+use crate::cancellation::CancellationToken;
 use crate::performer::{Job, Performer, Task};
 
 /// What a job is known by within its session.

@@ -11,6 +11,7 @@
 
 mod artifacts;
 mod boundary;
+mod cancellation;
 mod clock;
 mod driver;
 mod error;
@@ -34,6 +35,7 @@ mod unwinding;
 
 pub use artifacts::{Artifacts, ArtifactsError, Found, Slice};
 pub use boundary::{Boundary, Observer};
+pub use cancellation::CancellationToken;
 pub use clock::{Clock, ManualClock};
 pub use driver::{Driver, Settings};
 pub use error::InputError;
@@ -56,6 +58,8 @@ pub use tool::{
     ToolFuture, Until, Weighed,
 };
 pub use toolbox::{
-    Invocation, Judgement, Middleware, Next, Opinion, Policy, PolicyFile, PolicyFileError,
-    Redactor, SealError, SealingKey, Toolbox, Verifier, Wish,
+    Invocation, Judgement, Middleware, Next, Opinion, Policy, Redactor, SealError, SealingKey,
+    Toolbox, Verifier, Wish,
 };
+#[cfg(feature = "policy-file")]
+pub use toolbox::{PolicyFile, PolicyFileError};

@@ -11,8 +11,8 @@ use haft_core::{
 };
 use haft_store::Store;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
+use crate::cancellation::CancellationToken;
 use crate::live::LiveStream;
 use crate::registry::Advertised;
 use crate::tool::{ToolContext, ToolFuture};

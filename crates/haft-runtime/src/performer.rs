@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use haft_core::session::{Call, Config, Input, Open, ToolChange};
 use haft_core::{Actor, SessionId};
-use tokio_util::sync::CancellationToken;
+
+use crate::cancellation::CancellationToken;
 
 /// Runs tools and asks models. The registry of tools is one; a harness that counts effects in a
 /// world of its own is another.

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Invalid,
     /// A newer Haft has written the database.
     NewerSchema,
+    /// The program was built without a feature that the request needs.
+    NotCompiled,
     /// The database may not be written to.
     ReadOnly,
     /// A write could not be made durable, so that the store takes no more of them.
@@ -50,10 +52,19 @@ impl Error {
         Self::new(ErrorKind::Corrupt, format!("a stored row cannot be read: {context}"))
     }
 
+    /// Refuses what this program cannot do because a feature is off.
+    #[cfg(any(test, not(all(feature = "sqlite", feature = "tls"))))]
+    pub(crate) fn not_compiled(needs: &str, feature: &str) -> Self {
+        let context =
+            format!("{needs}, and this program was built without the feature `{feature}`");
+        Self::new(ErrorKind::NotCompiled, context)
+    }
+
     pub(crate) fn unknown_session(session: SessionId) -> Self {
         Self::new(ErrorKind::Invalid, format!("there is no session `{session}`"))
     }
 
+    #[cfg(feature = "sqlite")]
     pub(crate) fn during(self, doing: &str) -> Self {
         Self { kind: self.kind, context: format!("{doing}: {}", self.context) }
     }
@@ -82,6 +93,9 @@ impl Error {
             ErrorKind::Internal => "please report this",
             ErrorKind::Invalid => "change the request",
             ErrorKind::NewerSchema => "use the newer haft that wrote it",
+            ErrorKind::NotCompiled => {
+                "enable the feature that the message names, for the crate `haft` in Cargo.toml"
+            }
             ErrorKind::ReadOnly => "make the directory and its files writable for this user",
             ErrorKind::Stopped => "check the disk, then start the process again",
             ErrorKind::Unknown => "load the session to see whether it was stored",

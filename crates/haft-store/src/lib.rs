@@ -7,8 +7,17 @@
 //! Who may append is settled by two numbers and never by a lock that can be lost: the head that
 //! the writer has seen, and the epoch of the session's owner. Whoever comes second is told so.
 //!
+//! Each backend is a feature: `sqlite` (on by default), `postgres`, and `tls` for encrypted
+//! connections to PostgreSQL. A store that needs a feature that is off is refused when it is
+//! opened, with the feature's name.
+//!
 //! The store decides nothing about calls: it does not know what a resolution means, when to
 //! retry or when to wake a model. It reads no configuration and starts no process.
+
+#![cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    expect(dead_code, reason = "only backends use it, and this program has none")
+)]
 
 mod append;
 mod client;
@@ -19,9 +28,11 @@ mod measure;
 mod name;
 mod notice;
 mod page;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod rows;
 mod session;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
 mod work;

@@ -23,10 +23,13 @@ use crate::error::Error;
 use crate::measure::{Measures, Standing};
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
+#[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
 use crate::session::{
-    AcquireError, FoundCall, Lease, ListedSession, Loaded, SessionFilter, StoredCall, VerifyError,
+    AcquireError, FoundCall, Lease, ListedSession, Loaded, RawSession, SessionFilter, StoredCall,
+    VerifyError,
 };
+#[cfg(feature = "sqlite")]
 use crate::sqlite::Sqlite;
 use crate::work::{Due, Moment, Pending, PendingCursor, PendingFilter, Wake};
 
@@ -45,15 +48,37 @@ pub struct Store {
 
 #[derive(Debug, Clone)]
 enum Backend {
+    #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+    Absent(Absent),
+    #[cfg(feature = "postgres")]
     Postgres(Arc<Postgres>),
+    #[cfg(feature = "sqlite")]
     Sqlite(Arc<Sqlite>),
+}
+
+/// Stands for a backend in a program that has none. There are no values of it: such a program can
+/// open no store.
+#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+#[derive(Debug, Clone)]
+struct Absent(std::convert::Infallible);
+
+#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+impl Absent {
+    /// Returns whatever any verb returns, for it is never called.
+    fn returns<T>(&self, _arguments: impl Sized) -> T {
+        match self.0 {}
+    }
 }
 
 /// Passes a call on to whichever backend there is.
 macro_rules! on_backend {
     ($store:expr, $verb:ident($($argument:expr),*)) => {
         match &$store.backend {
+            #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+            Backend::Absent(absent) => absent.returns(($($argument,)*)),
+            #[cfg(feature = "postgres")]
             Backend::Postgres(postgres) => postgres.$verb($($argument),*).await,
+            #[cfg(feature = "sqlite")]
             Backend::Sqlite(sqlite) => sqlite.$verb($($argument),*).await,
         }
     };
@@ -63,27 +88,51 @@ mod notices;
 
 #[haft_macros::boxed]
 impl Store {
-    /// Opens the embedded store in a directory, which is created if there is none.
+    /// Opens the embedded store in a directory, which is created if there is none. Needs the
+    /// feature `sqlite`.
     ///
     /// # Errors
     ///
     /// When another process has it, it holds something else, a newer Haft wrote it, or it cannot
-    /// be written to.
+    /// be written to. [`ErrorKind::NotCompiled`](crate::ErrorKind::NotCompiled) without the
+    /// feature.
     pub fn open_sqlite(directory: &Path) -> Result<Self, Error> {
-        let measures = Arc::new(Measures::new());
-        let sqlite = Sqlite::open(directory, &measures)?;
-        Ok(Self { backend: Backend::Sqlite(Arc::new(sqlite)), measures })
+        #[cfg(feature = "sqlite")]
+        {
+            let measures = Arc::new(Measures::new());
+            let sqlite = Sqlite::open(directory, &measures)?;
+            Ok(Self { backend: Backend::Sqlite(Arc::new(sqlite)), measures })
+        }
+        #[cfg(not(feature = "sqlite"))]
+        Err(Error::not_compiled(
+            &format!("the directory `{}` needs SQLite", directory.display()),
+            "sqlite",
+        ))
     }
 
-    /// Connects to a PostgreSQL database and brings its schema up to date.
+    /// Connects to a PostgreSQL database and brings its schema up to date. Needs the feature
+    /// `postgres`, and `tls` for an address that asks for an encrypted connection.
     ///
     /// # Errors
     ///
     /// When it does not answer, or a newer Haft wrote it.
+    /// [`ErrorKind::NotCompiled`](crate::ErrorKind::NotCompiled) without the features.
     pub async fn connect_postgres(url: &str) -> Result<Self, Error> {
-        let measures = Arc::new(Measures::new());
-        let postgres = Postgres::connect(url, &measures).await?;
-        Ok(Self { backend: Backend::Postgres(Arc::new(postgres)), measures })
+        #[cfg(feature = "postgres")]
+        {
+            let measures = Arc::new(Measures::new());
+            let postgres = Postgres::connect(url, &measures).await?;
+            Ok(Self { backend: Backend::Postgres(Arc::new(postgres)), measures })
+        }
+        // The rest of an address may hold a password.
+        #[cfg(not(feature = "postgres"))]
+        Err(Error::not_compiled(
+            &match url.split_once("://") {
+                Some((scheme, _)) => format!("the address `{scheme}://…` needs PostgreSQL"),
+                None => "the address of a database needs PostgreSQL".to_owned(),
+            },
+            "postgres",
+        ))
     }
 
     /// Creates a session along with its first events.
@@ -123,7 +172,7 @@ impl Store {
         events: &[Event],
     ) -> Result<Head, AppendError> {
         let started = Instant::now();
-        let appended = on_backend!(self, append(prepared));
+        let appended: Result<Head, AppendError> = on_backend!(self, append(prepared));
         if appended.is_ok() {
             self.measures.append_seconds.observe_time(started.elapsed());
             self.measures.count(events);
@@ -133,7 +182,14 @@ impl Store {
 
     /// Returns whether no other process can open it while this one has it.
     pub fn is_of_one_process(&self) -> bool {
-        matches!(self.backend, Backend::Sqlite(_))
+        match &self.backend {
+            #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+            Backend::Absent(absent) => absent.returns(()),
+            #[cfg(feature = "postgres")]
+            Backend::Postgres(_) => false,
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite(_) => true,
+        }
     }
 
     /// Returns what this handle and its clones have done so far.
@@ -156,13 +212,15 @@ impl Store {
     ///
     /// When what is stored is not what was written.
     pub async fn load(&self, session: SessionId) -> Result<Option<Loaded>, Error> {
-        let Some(raw) = on_backend!(self, read_session(session, Whole::FromSnapshot))? else {
-            return Ok(None);
-        };
+        let read: Result<Option<RawSession>, Error> =
+            on_backend!(self, read_session(session, Whole::FromSnapshot));
+        let Some(raw) = read? else { return Ok(None) };
         if let Some(loaded) = raw.fold()? {
             return Ok(Some(loaded));
         }
-        match on_backend!(self, read_session(session, Whole::Log))? {
+        let read: Result<Option<RawSession>, Error> =
+            on_backend!(self, read_session(session, Whole::Log));
+        match read? {
             Some(raw) => raw.fold(),
             None => Ok(None),
         }
@@ -197,7 +255,8 @@ impl Store {
             if !entries.is_empty() {
                 continue;
             }
-            let stored = on_backend!(self, head(session))?.ok_or(VerifyError::UnknownSession)?;
+            let stored: Result<Option<Head>, Error> = on_backend!(self, head(session));
+            let stored = stored?.ok_or(VerifyError::UnknownSession)?;
             if stored == head {
                 return Ok(head);
             }
@@ -420,7 +479,11 @@ impl Store {
     /// Returns hints that there may be wakes to claim.
     pub fn changes(&self) -> Changes {
         let hints = match &self.backend {
+            #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+            Backend::Absent(absent) => absent.returns(()),
+            #[cfg(feature = "postgres")]
             Backend::Postgres(postgres) => postgres.hints(),
+            #[cfg(feature = "sqlite")]
             Backend::Sqlite(sqlite) => sqlite.hints(),
         };
         Changes { hints }
@@ -463,7 +526,7 @@ impl Store {
         by: &Actor,
         at: Timestamp,
     ) -> Result<Vec<u64>, PutError> {
-        on_backend!(self, put_versions(puts, Vec::new(), by.clone(), at))
+        on_backend!(self, put_versions(puts, Vec::<Erasure>::new(), by.clone(), at))
     }
 
     /// Erases the content of versions for ever, and writes others in the same step; returns the

@@ -106,15 +106,35 @@
 //! | making calls and waiting | [`Haft::call`], [`Haft::propose`], [`Haft::wait`], [`Answer`] |
 //! | ending waits | [`Haft::resolve`], [`Response`], [`Verdict`], [`Refusal`] |
 //! | standing permission | [`GrantTerms`], [`Haft::grants`], [`Holder`] |
-//! | rules of your own | [`Policy`], [`PolicyFile`], [`permission`], [`Middleware`], [`Verifier`] |
+//! | rules of your own | [`Policy`], `PolicyFile`, [`permission`], [`Middleware`], [`Verifier`] |
 //! | taking back | [`Haft::undo`] |
 //! | models | [`Model`], [`ModelRequest`], [`ModelAnswer`], [`Adviser`] |
 //! | tests | [`testing`] |
 //!
 //! The guides in the repository's `docs/` are compiled and run like this page.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `sqlite` (default) | [`Store::open_sqlite`]: the embedded store, for one process; [`testing`] needs it too |
+//! | `postgres` | [`Store::connect_postgres`]: the store for many nodes |
+//! | `tls` | encrypted connections to PostgreSQL (`sslmode=require`, `verify-full`); includes `postgres` |
+//! | `policy-file` | `PolicyFile` and `HaftBuilder::policy_file`: rules in TOML |
+//!
+//! With `default-features = false` there is no store. [`HaftBuilder::direct`] works without one:
+//! calls that nobody has to wait for. A store whose feature is off is refused when it is opened,
+//! and the error names the feature.
+//!
+//! Haft does not switch on serde_json's `preserve_order`: the members of a JSON object are in the
+//! order that your program has chosen for all of its crates. Digests and stored logs do not depend
+//! on it, nor on `float_roundtrip`, which one of Haft's dependencies (`jsonschema`) switches on.
 
 #[cfg(doctest)]
 mod guides;
+mod schema_trait {
+    pub use schemars::JsonSchema;
+}
 
 pub use haft_core::session::{
     Allowance, Config, Driver, Limits, Preview, Refusal, Reply, Returned, SuspendReason,
@@ -125,13 +145,15 @@ pub use haft_core::{
     ErrorClass, Failure, JsonPointer, MessageId, Millis, Outcome, Output, SessionId, Timestamp,
     ToolName,
 };
-pub use haft_macros::{tool, tools};
+pub use haft_macros::{JsonSchema, tool, tools};
 #[doc(hidden)]
 pub use haft_runtime::__private;
+#[cfg(feature = "policy-file")]
+pub use haft_runtime::PolicyFileError;
 pub use haft_runtime::{
-    Adviser, Answer, Artifacts, AskedCall, BuildError, CallError, GrantError, GrantTerms, Haft,
-    HaftBuilder, HeldGrant, Holder, InputError, Invocation, Judgement, Live, Need, Next, Opinion,
-    PolicyFileError, ResolveError, SealingKey, Settings, Step, Tool, ToolArguments, ToolError,
+    Adviser, Answer, Artifacts, AskedCall, BuildError, CallError, CancellationToken, GrantError,
+    GrantTerms, Haft, HaftBuilder, HeldGrant, Holder, InputError, Invocation, Judgement, Live,
+    Need, Next, Opinion, ResolveError, SealingKey, Settings, Step, Tool, ToolArguments, ToolError,
     ToolFuture, UndoError, Verdict, Waiting, Wish,
 };
 
@@ -303,7 +325,7 @@ pub use haft_runtime::{ModelAnswer, ModelRequest};
 /// });
 /// ```
 ///
-/// [`PolicyFile`] is a policy that is no code.
+/// With the feature `policy-file`, a [`PolicyFile`](crate#features) is a policy that is no code.
 pub use haft_runtime::Policy;
 
 /// ```
@@ -357,6 +379,7 @@ pub use haft_runtime::Response;
 /// });
 /// # Ok::<(), haft::PolicyFileError>(())
 /// ```
+#[cfg(feature = "policy-file")]
 pub use haft_runtime::PolicyFile;
 
 /// ```
@@ -465,7 +488,10 @@ pub use haft_runtime::LiveStream;
 
 pub use haft_runtime::{registry, schema, testing};
 pub use haft_store::{Store, Tenant};
-pub use schemars::{self, JsonSchema};
+pub use schemars;
+// The trait `JsonSchema`. A name would bring schemars' derive of the same name along, and clash
+// with our own; what a glob brings gives way to it.
+pub use crate::schema_trait::*;
 pub use serde_json::{Value, json};
 
 /// What decides whether a call may run: levels, what sources say, and the bounds of a grant.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use haft_core::{ErrorClass, Failure, Timestamp};
+use haft_runtime::CancellationToken;
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Api, BaseUrlError, Decoder, NoRootsError, ProviderConfig, Reply, StreamError, reported,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use haft_agent::provider::{Api, Provider, ProviderConfig};
 use haft_core::{ErrorClass, Failure};
+use haft_runtime::CancellationToken;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use crate::fake::{ALL, ANTHROPIC, CHAT, End, Fake, Scene};
 

@@ -15,7 +15,9 @@ use crate::live::LiveStream;
 use crate::model::{Adviser, Model};
 use crate::registry::{RegisterError, Registered, Registry, Selector};
 use crate::tool::{Need, Services, Tool};
-use crate::toolbox::{Middleware, Parts, Policy, PolicyFile, SealingKey, Toolbox, Verifier};
+#[cfg(feature = "policy-file")]
+use crate::toolbox::PolicyFile;
+use crate::toolbox::{Middleware, Parts, Policy, SealingKey, Toolbox, Verifier};
 
 /// Collects what a node is made of; [`HaftBuilder::start`] checks all of it at once.
 #[derive(Default)]
@@ -158,6 +160,7 @@ impl HaftBuilder {
     }
 
     /// Adds the rules of a file, each a source of its own.
+    #[cfg(feature = "policy-file")]
     pub fn policy_file(mut self, file: PolicyFile) -> Self {
         let rules = file.into_rules().into_iter().map(|rule| Arc::new(rule) as Arc<dyn Policy>);
         self.policies.extend(rules);

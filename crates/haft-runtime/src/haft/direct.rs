@@ -10,9 +10,9 @@ use haft_core::session::{Config, RejectReason, Rejection};
 use haft_core::tool::Executor;
 use haft_core::{Actor, CallId, Outcome, Provenance, SessionId};
 use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
 
 use super::error::CallError;
+use crate::cancellation::CancellationToken;
 use crate::registry::{Advertised, Refusal};
 use crate::tool::{Run, Scope};
 use crate::toolbox::{Found, Given, Toolbox};

@@ -14,10 +14,10 @@ use haft_core::{
 };
 use haft_store::{CallStage, StoredCall};
 use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
 
 use super::Haft;
 use super::error::ResolveError;
+use crate::cancellation::CancellationToken;
 use crate::error::InputError;
 use crate::registry::Registered;
 use crate::tool::{Run, Scope};

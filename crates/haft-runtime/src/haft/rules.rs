@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use haft_core::permission::{Derivation, Question, Report, Source, SourceReport};
+use haft_core::permission::{Derivation, Question, Source};
+#[cfg(feature = "policy-file")]
+use haft_core::permission::{Report, SourceReport};
 use haft_core::session::{Config, PolicyFacts, Preview};
 use haft_core::{Actor, Arguments, CallId, SessionId};
 use serde_json::{Map, Value};
@@ -12,7 +14,9 @@ use super::Haft;
 use crate::fresh::fresh_bits;
 use crate::registry::Registered;
 use crate::tool::{Scope, ToolError};
-use crate::toolbox::{Opinion, PolicyFile, Wish, heard};
+use crate::toolbox::heard;
+#[cfg(feature = "policy-file")]
+use crate::toolbox::{Opinion, PolicyFile, Wish};
 
 /// A tool, and what the rules of a session say about it whatever its arguments are.
 #[derive(Debug, Clone)]
@@ -50,6 +54,36 @@ impl Haft {
             .collect()
     }
 
+    /// Finds out what a call would do in a session, without asking anyone and without making it.
+    ///
+    /// # Errors
+    ///
+    /// When the tool is not there, takes other arguments or has no preview.
+    pub async fn preview(
+        &self,
+        session: SessionId,
+        actor: Actor,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Preview, ToolError> {
+        let registered = self.registry().get(tool);
+        let registered =
+            registered.ok_or_else(|| ToolError::invalid(format!("there is no tool `{tool}`")))?;
+        let call = fresh_bits(self.toolbox.now());
+        let call = call.map_err(|error| ToolError::internal(error.to_string()))?;
+        let scope = Scope { session, turn: 0, call: CallId::from_bits(call), attempt: 0, actor };
+        self.toolbox.foresee(scope, registered, arguments).await
+    }
+
+    /// Returns the names of the sources that are asked about each call beside the rules.
+    pub fn policies(&self) -> Vec<Source> {
+        self.toolbox.policy_sources()
+    }
+}
+
+#[cfg(feature = "policy-file")]
+#[haft_macros::boxed]
+impl Haft {
     /// Finds out what would be decided about a call in a session so configured, if the rules of a
     /// file stood beside those that do. Nothing is run and nobody is asked; what a person granted,
     /// and what only a session's log can tell, is not weighed.
@@ -100,31 +134,5 @@ impl Haft {
         }
         .derive();
         Ok(Ruled { tool, derivation })
-    }
-
-    /// Finds out what a call would do in a session, without asking anyone and without making it.
-    ///
-    /// # Errors
-    ///
-    /// When the tool is not there, takes other arguments or has no preview.
-    pub async fn preview(
-        &self,
-        session: SessionId,
-        actor: Actor,
-        tool: &str,
-        arguments: Map<String, Value>,
-    ) -> Result<Preview, ToolError> {
-        let registered = self.registry().get(tool);
-        let registered =
-            registered.ok_or_else(|| ToolError::invalid(format!("there is no tool `{tool}`")))?;
-        let call = fresh_bits(self.toolbox.now());
-        let call = call.map_err(|error| ToolError::internal(error.to_string()))?;
-        let scope = Scope { session, turn: 0, call: CallId::from_bits(call), attempt: 0, actor };
-        self.toolbox.foresee(scope, registered, arguments).await
-    }
-
-    /// Returns the names of the sources that are asked about each call beside the rules.
-    pub fn policies(&self) -> Vec<Source> {
-        self.toolbox.policy_sources()
     }
 }

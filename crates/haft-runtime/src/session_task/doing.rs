@@ -5,11 +5,11 @@ use std::sync::Arc;
 use haft_core::session::{Activity, Call, Decision, Driver, Effect, Open, Reply};
 use haft_core::{CallId, Millis, SessionId, Timestamp};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::{Follow, Letter, SessionTask};
 use crate::boundary::Boundary;
+use crate::cancellation::CancellationToken;
 use crate::driver::Shared;
 use crate::error::InputError;
 use crate::job::{Done, JobKey, Work};

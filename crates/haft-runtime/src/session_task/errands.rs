@@ -15,11 +15,11 @@ use haft_core::{
     SessionId,
 };
 use haft_store::{CreateError, NewSession, Store};
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::doing::Running;
 use super::{Letter, RETRY_FIRST, RETRY_MAX, SessionTask};
+use crate::cancellation::CancellationToken;
 use crate::driver::Shared;
 use crate::error::InputError;
 use crate::job::{Done, JobKey};

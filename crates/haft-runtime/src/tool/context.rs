@@ -5,11 +5,11 @@ use std::sync::Arc;
 use haft_core::{Actor, ArtifactRef, CallId, SessionId, Timestamp};
 use haft_store::Store;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use super::error::ToolError;
 use super::services::Services;
 use crate::artifacts::Artifacts;
+use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
 use crate::live::{Live, LiveStream};

@@ -42,6 +42,7 @@ pub mod __private {
         Streaming, Undo, UndoSource, Version,
     };
     pub use haft_core::{ErrorClass, Millis};
+    pub use haft_macros::vanish;
     pub use schemars;
     pub use serde;
     pub use serde_json;

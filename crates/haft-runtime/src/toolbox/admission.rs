@@ -14,11 +14,11 @@ use haft_core::{
     ToolName, WakeId,
 };
 use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
 
 use super::Toolbox;
 use super::own_tools;
 use super::policy::Wish;
+use crate::cancellation::CancellationToken;
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::model::{ModelAnswer, ModelRequest, SessionLog};

@@ -11,12 +11,12 @@ use haft_core::session::{
 use haft_core::tool::{Hook, Injected, InjectedKind};
 use haft_core::{Actor, CallResult, Digest, ErrorClass, Failure, MessageId, SessionId};
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::intake::Origin;
 use super::middleware::{Invocation, Next};
 use super::policy::Wish;
 use super::{Redactor, Toolbox, references};
+use crate::cancellation::CancellationToken;
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::registry::Registered;

@@ -16,6 +16,7 @@ mod intake;
 mod middleware;
 mod own_tools;
 mod policy;
+#[cfg(feature = "policy-file")]
 mod policy_file;
 mod redaction;
 mod references;
@@ -47,6 +48,7 @@ use own_tools::OwnTools;
 pub(crate) use own_tools::heard;
 pub(crate) use policy::Policies;
 pub use policy::{Opinion, Policy, Wish};
+#[cfg(feature = "policy-file")]
 pub use policy_file::{PolicyFile, PolicyFileError};
 pub use redaction::Redactor;
 pub(crate) use sealing::Sealer;

@@ -8,7 +8,10 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, Connection, Socket};
 
 use super::link::{described, trouble};
-use super::tls::{Encrypted, Tls, Trust};
+#[cfg(not(feature = "tls"))]
+use super::plain::{Encrypted, Tls, encryption};
+#[cfg(feature = "tls")]
+use super::tls::{Encrypted, Tls, encryption};
 use crate::error::{Error, ErrorKind};
 
 /// How long it may take to connect, the greetings included.
@@ -28,6 +31,17 @@ const MIGRATION_MAX: Duration = Duration::from_secs(3_600);
 const LIMITS: &str = "-cidle_in_transaction_session_timeout=5s -clock_timeout=2s \
      -cstatement_timeout=15s \
      -ctcp_keepalives_idle=10 -ctcp_keepalives_interval=5 -ctcp_keepalives_count=2";
+
+/// Whom to believe about who is at the other end of an encrypted connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Whoever answers.
+    Anyone,
+    /// Who is vouched for by an authority that the system trusts.
+    System,
+    /// Who is vouched for by an authority in this file.
+    File(String),
+}
 
 /// Where the database is and how it is spoken to.
 #[derive(Debug, Clone)]
@@ -53,7 +67,8 @@ impl Address {
         config.keepalives_idle(Duration::from_secs(10));
         config.keepalives_interval(Duration::from_secs(5));
         config.tcp_user_timeout(Duration::from_secs(20));
-        let address = Self { config, tls: Tls::new(&trust)?, answer_max: ANSWER_MAX };
+        let tls = encryption(&trust, config.get_ssl_mode())?;
+        let address = Self { config, tls, answer_max: ANSWER_MAX };
         Ok(address.with_options(LIMITS))
     }
 
@@ -82,7 +97,7 @@ impl Address {
     }
 
     pub(super) async fn connect(&self) -> Result<(Client, Connection<Socket, Encrypted>), Error> {
-        let connecting = self.config.connect(self.tls.clone());
+        let connecting = self.config.connect(Tls::clone(&self.tls));
         match tokio::time::timeout(CONNECT_MAX, connecting).await {
             Ok(connected) => connected.map_err(|error| trouble(&error)),
             Err(_) => {

@@ -12,9 +12,12 @@ mod erase;
 mod hints;
 mod link;
 mod notices;
+#[cfg(any(test, not(feature = "tls")))]
+mod plain;
 mod schema;
 mod sessions;
 mod text;
+#[cfg(feature = "tls")]
 mod tls;
 mod work;
 mod writer;

@@ -17,21 +17,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Socket;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
+use super::address::Trust;
 use crate::error::{Error, ErrorKind};
-
-/// Whom to believe about who is at the other end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// Whoever answers.
-    Anyone,
-    /// Who is vouched for by an authority that the system trusts.
-    System,
-    /// Who is vouched for by an authority in this file.
-    File(String),
-}
 
 /// Encrypts connections.
 #[derive(Debug, Clone)]
@@ -39,20 +30,19 @@ pub(super) struct Tls {
     config: Arc<ClientConfig>,
 }
 
-impl Tls {
-    pub(super) fn new(trust: &Trust) -> Result<Self, Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Error::new(ErrorKind::Internal, format!("TLS: {error}")))?;
-        let config = match roots(trust)? {
-            Some(roots) => builder.with_root_certificates(roots),
-            None => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate { provider })),
-        };
-        Ok(Self { config: Arc::new(config.with_no_client_auth()) })
-    }
+/// Returns what encrypts connections. How strongly the address asks for it is the driver's affair.
+pub(super) fn encryption(trust: &Trust, _: SslMode) -> Result<Tls, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("TLS: {error}")))?;
+    let config = match roots(trust)? {
+        Some(roots) => builder.with_root_certificates(roots),
+        None => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate { provider })),
+    };
+    Ok(Tls { config: Arc::new(config.with_no_client_auth()) })
 }
 
 fn roots(trust: &Trust) -> Result<Option<RootCertStore>, Error> {
