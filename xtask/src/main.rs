@@ -8,8 +8,10 @@ mod bench;
 mod browser;
 mod clients;
 mod document;
+mod features;
 mod guides;
 mod metadata;
+mod outside;
 mod programs;
 mod requirements;
 mod rust_file;
@@ -32,6 +34,8 @@ usage: cargo xtask <chore>
   test fast    the same without the steps that need more than the toolchain
   test from S  the same from the step S on, for whoever has just mended it
   guides NAME  run the documents whose path contains NAME, as `test` runs all of them
+  features     the crate `haft` with each set of features that a user may choose
+  outside      a crate outside the workspace that depends on `haft`
   tidy         what a machine can check about the source: edges, sizes, licences, documents
   bench        ours and the peers in one run, written to docs/benchmarks.md
   bench brief  the same with small sizes, written to target/bench/docs
@@ -60,8 +64,10 @@ enum Chore {
     Bench(Extent),
     CliReference,
     Docs,
+    Features,
     Guides(String),
     Help,
+    Outside,
     Test(Scope),
     TestFrom(String),
     Tidy,
@@ -81,6 +87,8 @@ impl Chore {
             ["bench"] => Some(Chore::Bench(Extent::Whole)),
             ["bench", "brief"] => Some(Chore::Bench(Extent::Brief)),
             ["docs"] => Some(Chore::Docs),
+            ["features"] => Some(Chore::Features),
+            ["outside"] => Some(Chore::Outside),
             ["guides", only] => Some(Chore::Guides((*only).to_owned())),
             ["docs", "cli"] => Some(Chore::CliReference),
             ["help" | "--help" | "-h"] => Some(Chore::Help),
@@ -97,6 +105,8 @@ impl Chore {
             Chore::Bench(extent) => bench::run(root, *extent),
             Chore::CliReference => transcript::write_cli_reference(root),
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
+            Chore::Features => features::run(root),
+            Chore::Outside => outside::run(root),
             Chore::Guides(only) => guides::run(root, only),
             Chore::Help => {
                 println!("{USAGE}");
@@ -133,6 +143,8 @@ mod tests {
         assert_eq!(Chore::parse(&["bench"]), Some(Chore::Bench(Extent::Whole)));
         assert_eq!(Chore::parse(&["bench", "brief"]), Some(Chore::Bench(Extent::Brief)));
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
+        assert_eq!(Chore::parse(&["features"]), Some(Chore::Features));
+        assert_eq!(Chore::parse(&["outside"]), Some(Chore::Outside));
         assert_eq!(Chore::parse(&["guides", "x"]), Some(Chore::Guides("x".to_owned())));
         assert_eq!(Chore::parse(&["docs", "cli"]), Some(Chore::CliReference));
         assert_eq!(Chore::parse(&["--help"]), Some(Chore::Help));

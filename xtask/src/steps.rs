@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, browser, clients, guides, tidy, transcript};
+use crate::{Verdict, browser, clients, features, guides, outside, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -60,8 +60,12 @@ enum Run {
     Browser,
     /// The official SDKs against the real binary.
     Clients,
+    /// The library with each set of features that a user may choose.
+    Features,
     /// The commands in the guides and the examples.
     Guides,
+    /// A crate outside the workspace.
+    Outside,
     Tidy,
     Transcripts,
 }
@@ -90,6 +94,13 @@ static STEPS: &[Step] = &[
             env: &[],
         },
         advice: "run `cargo clippy --workspace --all-targets` and follow it",
+    },
+    Step {
+        name: "features",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Features,
+        advice: "run `cargo clippy -p haft --no-default-features --features SET`, or `cargo xtask features`",
     },
     Step {
         name: "postgresql",
@@ -167,6 +178,13 @@ static STEPS: &[Step] = &[
         applies: Applies::Always,
         run: Run::Guides,
         advice: "run one document alone with `cargo xtask guides NAME`",
+    },
+    Step {
+        name: "outside",
+        needs: Needs::Toolchain,
+        applies: Applies::Always,
+        run: Run::Outside,
+        advice: "run `cargo xtask outside`; the crate is tests/outside",
     },
     Step {
         name: "doctests",
@@ -274,6 +292,8 @@ impl Run {
             Run::Install(program) => programs::install(program),
             Run::Browser => browser::run(root),
             Run::Clients => clients::run(root),
+            Run::Features => features::run(root),
+            Run::Outside => outside::run(root),
             Run::Guides => guides::run(root, ""),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),

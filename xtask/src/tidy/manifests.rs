@@ -40,13 +40,14 @@ fn out_of_order(file: &SourceFile, shared: &[(String, usize)]) -> Option<Finding
     Some(Finding::new(&file.path, pair[1].1, what, "sort `[workspace.dependencies]`"))
 }
 
-/// What Haft is measured beside is a workspace of its own, with dependencies of its own.
-const PEERS: &str = "bench/";
+/// Workspaces of their own, with dependencies of their own: what Haft is measured beside, and a
+/// crate as a user of `haft` has one.
+const OTHERS: &[&str] = &["bench/", "tests/outside/"];
 
 /// Whether the file is the root's manifest or a member's.
 pub(super) fn is_manifest(file: &SourceFile) -> bool {
-    let is_peer = file.path.starts_with(PEERS);
-    file.path == ROOT || (file.path.ends_with("/Cargo.toml") && !is_peer)
+    let is_other = OTHERS.iter().any(|other| file.path.starts_with(other));
+    file.path == ROOT || (file.path.ends_with("/Cargo.toml") && !is_other)
 }
 
 /// The parts of a `Cargo.toml` that the checks look at.

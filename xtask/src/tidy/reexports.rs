@@ -29,9 +29,16 @@ fn is_glob_reexport(tokens: &[TokenTree]) -> bool {
         _ => rest,
     };
     match rest {
-        [keyword, path @ ..] if is_ident(keyword, "use") => has_glob(path),
+        [keyword, path @ ..] if is_ident(keyword, "use") => has_glob(path) && !is_permitted(path),
         _ => false,
     }
+}
+
+/// `crate::schema_trait::*` is permitted: a module of `haft` with one name in it, the trait
+/// `JsonSchema`. Only a glob leaves the derive of the same name to the crate's own.
+fn is_permitted(path: &[TokenTree]) -> bool {
+    matches!(path, [start, _, _, module, _, _, glob, ..]
+        if is_ident(start, "crate") && is_ident(module, "schema_trait") && is_punct(glob, '*'))
 }
 
 fn has_glob(path: &[TokenTree]) -> bool {
@@ -57,7 +64,8 @@ mod tests {
 
     #[test]
     fn names_and_private_globs_pass() {
-        let text = "pub use a::{B, C}; use super::*; pub const N: u8 = 2 * 3;";
+        let text = "pub use a::{B, C}; use super::*; pub const N: u8 = 2 * 3; \
+                    pub use crate::schema_trait::*;";
         assert_findings(check, ("a.rs", text), &[]);
     }
 }
