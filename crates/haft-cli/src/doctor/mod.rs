@@ -113,7 +113,7 @@ fn report(findings: &[Finding]) -> serde_json::Value {
 
 /// How wide the columns before the sentences are.
 const STATUS_WIDTH: usize = 9;
-const NAME_WIDTH: usize = 22;
+const NAME_WIDTH: usize = 24;
 
 fn tell(findings: &[Finding]) {
     let paint = Paint::stdout();

@@ -1,5 +1,7 @@
 //! The running server: whether there is one, whether it answers, and whether it is this version.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::finding::Finding;
@@ -8,6 +10,9 @@ use crate::api::{Api, Reach, ServerNote};
 
 const NAME: &str = "server";
 const VERSION: &str = "server.version";
+
+/// How long a server may take to say who it is.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// What became of looking for a server.
 pub(super) struct Running {
@@ -40,18 +45,25 @@ impl Running {
 /// Looks for the server that was named, else for the one of the data directory.
 pub(super) async fn find(reach: &Reach) -> Running {
     let place = reach.place();
-    let found = match reach.running().await {
+    let found = tokio::time::timeout(ANSWER_MAX, asked(reach)).await.unwrap_or_else(|_| {
+        let why = format!("it does not answer within {} s", ANSWER_MAX.as_secs());
+        Found::Fails { why }
+    });
+    let is_store_in_use =
+        place.database_url.is_none() && haft_store::is_in_use(&place.data).unwrap_or(false);
+    let note = ServerNote::find(&place.data);
+    Running { note, is_named: reach.server().is_some(), is_store_in_use, found }
+}
+
+async fn asked(reach: &Reach) -> Found {
+    match reach.running().await {
         Ok(None) => Found::Nobody,
         Ok(Some(api)) => match api.get("/haft/v1/me").await {
             Ok(me) => Found::Answers { api, me },
             Err(trouble) => Found::Fails { why: one_line(&trouble) },
         },
         Err(error) => Found::Fails { why: one_line(&error) },
-    };
-    let is_store_in_use =
-        place.database_url.is_none() && haft_store::is_in_use(&place.data).unwrap_or(false);
-    let note = ServerNote::find(&place.data);
-    Running { note, is_named: reach.server().is_some(), is_store_in_use, found }
+    }
 }
 
 fn one_line(said: &dyn std::fmt::Display) -> String {

@@ -139,7 +139,8 @@ fn a_damaged_store_is_a_problem() {
     std::fs::write(&path, &damaged).unwrap();
     let ended = examined(data.path(), &[]);
     let report = ended.json();
-    assert_eq!((status(&report, "store.check"), ended.code), ("problem", 1), "{report:#}");
+    assert_eq!((status(&report, "store"), ended.code), ("problem", 1), "{report:#}");
+    assert!(of(&report, "store")["message"].as_str().unwrap().contains("malformed"), "{report:#}");
     std::fs::write(&path, vec![0x5a; whole.len()]).unwrap();
     let ended = examined(data.path(), &[]);
     assert_eq!((status(&ended.json(), "store"), ended.code), ("problem", 1));

@@ -169,7 +169,12 @@ fn the_console_streams_and_mcp_are_served_over_https_to_pages_of_https() {
     let wanted = json!({ "agent": "agent_demo", "environment_id": "env_demo" }).to_string();
     let session = ask(("POST", "/v1/sessions"), "", &wanted).1;
     let session: Value = serde_json::from_str(&session).unwrap();
-    let path = format!("/haft/v1/sessions/{}/stream", session["id"].as_str().unwrap());
+    let session = session["id"].as_str().unwrap();
+    let said = json!({ "type": "user.message", "content": [{ "type": "text", "text": "go" }] });
+    let events = format!("/v1/sessions/{session}/events");
+    let (status, said) = ask(("POST", &events), "", &json!({ "events": [said] }).to_string());
+    assert_eq!(status, 200, "{said}");
+    let path = format!("/haft/v1/sessions/{session}/stream");
     let stream = sent(&server, &certificate, ("GET", &path), "", "");
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("id: ")), "an event arrives while it is open");
