@@ -43,7 +43,7 @@ pub enum TlsError {
     /// A file is missing, is not readable, or holds something else.
     #[error("`{}`: expected {expected}, found {found}", path.display())]
     File {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// What it must hold.
         expected: &'static str,
@@ -56,7 +56,7 @@ pub enum TlsError {
         files.key.display(), files.certificate.display()
     )]
     Mismatch {
-        /// The two files.
+        /// The files of the certificate and of the key.
         files: TlsFiles,
     },
     /// The TLS library refuses the pair.

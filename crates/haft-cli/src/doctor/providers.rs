@@ -11,7 +11,7 @@ use crate::serve::{ModelArgs, ProviderPlace};
 const NAME: &str = "provider";
 
 /// How long connecting may take.
-const CONNECT_MAX: Duration = Duration::from_secs(3);
+const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 pub(super) async fn examine(models: &ModelArgs) -> Vec<Finding> {
     let places = models.places();

@@ -12,7 +12,7 @@ const NAME: &str = "server";
 const VERSION: &str = "server.version";
 
 /// How long a server may take to say who it is.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// What became of looking for a server.
 pub(super) struct Running {

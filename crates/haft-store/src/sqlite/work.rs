@@ -145,7 +145,7 @@ impl Sqlite {
     }
 }
 
-/// Counts what waits.
+/// Counts the calls that wait and the deliveries that are still to be made.
 pub(super) fn standing(connection: &Connection) -> Result<Standing, Fault> {
     let sql = "SELECT kind, count(*) FROM calls WHERE expires_at IS NOT NULL GROUP BY kind";
     let mut statement = connection.prepare_cached(sql)?;

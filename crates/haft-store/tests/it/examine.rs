@@ -19,9 +19,10 @@ fn files(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
 fn damage(directory: &Directory) {
     let connection = rusqlite::Connection::open(directory.database()).unwrap();
     let sql = "SELECT max(rootpage) FROM sqlite_schema WHERE type = 'index'";
-    let page: usize = connection.query_row(sql, [], |row| row.get(0)).unwrap();
-    let size: usize = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
+    let page: u32 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    let size: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
     drop(connection);
+    let (page, size) = (page as usize, size as usize);
     let mut bytes = std::fs::read(directory.database()).unwrap();
     bytes[(page - 1) * size..page * size].fill(0xa5);
     std::fs::write(directory.database(), bytes).unwrap();
