@@ -5,7 +5,6 @@
 //! limit of its own for each stage.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,12 +16,14 @@ pub use hyper::header::{HeaderName, HeaderValue};
 pub use hyper::{Method, StatusCode};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+
+pub use crate::trust::{BadRootsError, NoRootsError, Trust, certificates};
 
 /// How long each stage of a request may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,28 +188,6 @@ pub struct Client {
     tls: Option<Trust>,
 }
 
-/// Whose certificates are trusted. Reading them takes a while, so that clients share one.
-#[derive(Debug, Clone)]
-pub struct Trust(Arc<rustls::ClientConfig>);
-
-impl Trust {
-    /// Trusts whom the system trusts.
-    ///
-    /// # Errors
-    ///
-    /// When it trusts nobody.
-    pub fn of_the_system() -> Result<Self, NoRootsError> {
-        Ok(Self(Arc::new(tls_config(&[])?)))
-    }
-}
-
-/// Why TLS cannot be used here.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the system trusts no certificate authority ({message}); install its CA certificates")]
-pub struct NoRootsError {
-    message: String,
-}
-
 #[haft_macros::boxed]
 impl Client {
     /// A client for one place; `more_roots` are trusted beside the system's authorities.
@@ -223,7 +202,7 @@ impl Client {
     ) -> Result<Self, NoRootsError> {
         let tls = match endpoint.scheme {
             Scheme::Http => None,
-            Scheme::Https => Some(Trust(Arc::new(tls_config(more_roots)?))),
+            Scheme::Https => Some(Trust::with_roots(more_roots)?),
         };
         Ok(Self { endpoint, timeouts, reach: Reach::Anywhere, tls })
     }
@@ -291,6 +270,18 @@ impl Client {
         })
     }
 
+    /// Connects, with TLS where the place wants it, and hangs up: nothing is sent to whoever
+    /// answers.
+    ///
+    /// # Errors
+    ///
+    /// When nobody answers in time, or is not to be trusted.
+    pub async fn probe(&self) -> Result<(), HttpError> {
+        let limit = self.timeouts.connect;
+        let connected = timeout(limit, self.connect()).await;
+        connected.map_err(|_| HttpError::Timeout { stage: "connection", limit })?.map(drop)
+    }
+
     fn request(
         &self,
         method: Method,
@@ -329,7 +320,7 @@ impl Client {
         stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let Some(tls) = &self.tls else { return Connection::over(stream).await };
         let name = ServerName::try_from(host.clone()).map_err(|error| failed(error.to_string()))?;
-        let stream = TlsConnector::from(Arc::clone(&tls.0)).connect(name, stream).await;
+        let stream = TlsConnector::from(tls.config()).connect(name, stream).await;
         Connection::over(stream.map_err(|error| failed(error.to_string()))?).await
     }
 }
@@ -374,23 +365,6 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
             | (203, 0, 113)
     );
     !is_inside
-}
-
-fn tls_config(more_roots: &[Vec<u8>]) -> Result<rustls::ClientConfig, NoRootsError> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = rustls::RootCertStore::empty();
-    let more = more_roots.iter().map(|der| CertificateDer::from(der.clone()));
-    let (n_added, _) = roots.add_parsable_certificates(found.certs.into_iter().chain(more));
-    let no_roots = |message: String| NoRootsError { message };
-    if n_added == 0 {
-        let why = found.errors.first().map(ToString::to_string);
-        return Err(no_roots(why.unwrap_or_else(|| "none was found".to_owned())));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| no_roots(error.to_string()))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 struct Connection {

@@ -28,6 +28,7 @@ mod summary;
 mod text_calls;
 pub mod tokens;
 pub mod transcript;
+mod trust;
 
 pub use agents::{AgentSpec, ChoiceError, Models, Providers};
 pub use model::{ModelConfig, Overflow, Proactive, ProviderModel};

@@ -15,6 +15,7 @@ mod command;
 mod config;
 mod decide;
 mod deny;
+mod doctor;
 mod edit;
 mod explain;
 mod hands;
@@ -69,6 +70,7 @@ enum Command {
     Chat(chat::ChatArgs),
     Completions(reference::CompletionsArgs),
     Deny(deny::Args),
+    Doctor(doctor::Args),
     Explain(explain::Args),
     /// Makes API keys.
     #[command(subcommand)]
@@ -106,7 +108,11 @@ fn main() -> ExitCode {
     haft_sandbox::launcher::main_if_asked();
     let args = match settings::configured(Args::command()) {
         Ok(command) => Args::from_arg_matches(&command.get_matches()),
-        Err(trouble) => return fail(&trouble.into()),
+        // What is wrong with the file is one of the things that the doctor tells.
+        Err(trouble) => match Args::try_parse() {
+            Ok(args) if matches!(args.command, Command::Doctor(_)) => Ok(args),
+            _ => return fail(&trouble.into()),
+        },
     };
     let done = match args.unwrap_or_else(|error| error.exit()).command {
         Command::Answer(args) => answer::run(&args),
@@ -116,6 +122,7 @@ fn main() -> ExitCode {
         Command::Chat(args) => chat::chat(&args),
         Command::Completions(args) => Ok(reference::completions(&args)),
         Command::Deny(args) => deny::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Keys(command) => keys::run(command),
         Command::Man(args) => reference::man(&args),

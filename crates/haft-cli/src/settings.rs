@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, CommandFactory as _, FromArgMatches as _};
 use toml::{Table, Value};
 
 use crate::trouble::{Code, Trouble};
@@ -29,6 +29,66 @@ pub(crate) fn configured(command: Command) -> Result<Command, Trouble> {
     }
 }
 
+/// What is to be said of the file.
+pub(crate) enum Reviewed {
+    /// There is none, and none was named.
+    Absent,
+    /// Everything in it that cannot be used.
+    Read { path: PathBuf, problems: Vec<String> },
+}
+
+/// Looks at every setting of the file, past those that cannot be used.
+pub(crate) fn reviewed() -> Reviewed {
+    let named = std::env::var_os("HAFT_CONFIG").map(PathBuf::from);
+    let found = if named.is_some() { Found::Named } else { Found::Here };
+    let path = named.unwrap_or_else(|| PathBuf::from(NAME));
+    let problems = match std::fs::read_to_string(&path) {
+        Ok(text) => problems(&crate::Args::command(), &text, found),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && found == Found::Here => {
+            return Reviewed::Absent;
+        }
+        Err(error) => vec![error.to_string()],
+    };
+    Reviewed::Read { path, problems }
+}
+
+fn problems(command: &Command, text: &str, found: Found) -> Vec<String> {
+    let settings: Table = match toml::from_str(text) {
+        Ok(settings) => settings,
+        Err(error) => return vec![error.to_string()],
+    };
+    let each = settings.into_iter().flat_map(|(name, value)| match value {
+        Value::Table(table) if command.find_subcommand(&name).is_some() => {
+            let alone =
+                |(setting, value)| (name.clone(), Table::from_iter([(setting, value)]).into());
+            table.into_iter().map(alone).collect()
+        }
+        value => vec![(name, value)],
+    });
+    each.filter_map(|(name, value): (String, Value)| {
+        let alone = Table::from_iter([(name, value)]);
+        with_table(command.clone(), alone, found).err()
+    })
+    .collect()
+}
+
+/// What `haft serve` would be given by the environment and the file, without flags.
+pub(crate) fn of_serve() -> Result<Box<crate::serve::Args>, String> {
+    let command = configured(crate::Args::command()).map_err(|trouble| trouble.to_string())?;
+    let args = command
+        .try_get_matches_from(["haft", "serve"])
+        .and_then(|matches| crate::Args::from_arg_matches(&matches));
+    match args.map(|args| args.command) {
+        Ok(crate::Command::Serve(args)) => Ok(args),
+        Ok(_) => Err("`haft serve` is no command".to_owned()),
+        Err(error) => {
+            let said = error.to_string();
+            let first = said.lines().next().unwrap_or_default();
+            Err(first.trim_start_matches("error: ").to_owned())
+        }
+    }
+}
+
 fn bad(path: &Path, why: String) -> Trouble {
     Trouble::new(Code::BadConfig, format!("`{}` cannot be used", path.display()))
         .why(why)
@@ -46,10 +106,14 @@ enum Found {
 
 /// Where keys and passwords are sent, and what is run: not for a file to say that merely lies
 /// there.
-const LEADS_AWAY: &[&str] = &["config", "database_url", "server"];
+const LEADS_AWAY: &[&str] = &["ca_file", "config", "database_url", "server"];
 
-fn with_settings(mut command: Command, text: &str, found: Found) -> Result<Command, String> {
+fn with_settings(command: Command, text: &str, found: Found) -> Result<Command, String> {
     let settings: Table = toml::from_str(text).map_err(|error| error.to_string())?;
+    with_table(command, settings, found)
+}
+
+fn with_table(mut command: Command, settings: Table, found: Found) -> Result<Command, String> {
     for (name, value) in settings {
         command = match value {
             Value::Table(table) => of_command(command, &name, table, found)?,
@@ -154,8 +218,6 @@ fn text(value: &Value) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn listen(toml: &str, argv: &[&str]) -> Result<String, String> {
@@ -186,5 +248,19 @@ mod tests {
         let run = "`config` is taken only from a file that HAFT_CONFIG names";
         assert_eq!(refused("[mcp]\nconfig = \"there.toml\""), run);
         assert_eq!(refused("api_key = \"haft_1\""), "no command has a setting `api_key`");
+    }
+
+    #[test]
+    fn a_review_names_every_setting_that_nothing_takes() {
+        let file = "lisen = \"x\"\ndata = \"here\"\n[serve]\nlimit = 3\nlisten = \"127.0.0.1:1\"\n\
+                    [srve]\na = 1\n[mcp.servers.x]\nurl = \"http://y/\"\n";
+        let expected = [
+            "no command has a setting `lisen`",
+            "`haft serve` has no setting `limit`",
+            "there is no command `srve`",
+        ];
+        let mut found = problems(&crate::Args::command(), file, Found::Here);
+        found.sort_by_key(|problem| expected.iter().position(|it| it == problem));
+        assert_eq!(found, expected);
     }
 }

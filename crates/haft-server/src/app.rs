@@ -34,6 +34,7 @@ struct Inner {
     uploads: Option<PathBuf>,
     hosts: Hosts,
     origins: Vec<String>,
+    pages: Pages,
     invitation: Invitation,
     presence: Presence,
     webhooks: WebhookSettings,
@@ -48,6 +49,15 @@ pub(crate) enum Hosts {
     Any,
     /// Names of this machine for itself, and these.
     Local(Vec<String>),
+}
+
+/// How the server's own pages can have reached a browser, and with them the `Origin` they send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// Over HTTP, or over HTTPS by way of a proxy.
+    Any,
+    /// Over HTTPS only: the listener speaks nothing else.
+    Encrypted,
 }
 
 /// What a tenant's agents are made of beside what they declare.
@@ -72,6 +82,7 @@ impl App {
             uploads: config.uploads.clone(),
             hosts,
             origins: config.origins.clone(),
+            pages: if config.tls.is_some() { Pages::Encrypted } else { Pages::Any },
             invitation: Invitation::default(),
             webhooks: config.webhooks,
             metrics: Metrics::default(),
@@ -106,6 +117,10 @@ impl App {
     /// The sites beside our own whose pages may call.
     pub(crate) fn origins(&self) -> &[String] {
         &self.0.origins
+    }
+
+    pub(crate) fn pages(&self) -> Pages {
+        self.0.pages
     }
 
     pub(crate) fn invitation(&self) -> &Invitation {

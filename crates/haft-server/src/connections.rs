@@ -11,10 +11,16 @@ use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+
+use crate::wire::Wire;
+
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a client may take for the head of a request, also between two requests.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -31,6 +37,7 @@ const REFUSED_FOR: Duration = Duration::from_millis(100);
 /// Answers until the server is to stop, then lets what is being answered end.
 pub(crate) async fn serve(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     router: Router,
     stop: CancellationToken,
 ) -> io::Result<()> {
@@ -41,7 +48,7 @@ pub(crate) async fn serve(
             () = stop.cancelled() => break,
         };
         match accepted {
-            Ok((connection, _)) => answer(connection, &router, &open),
+            Ok((connection, _)) => begin(connection, tls.as_ref(), &router, (&open, &stop)),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(REFUSED_FOR).await;
@@ -55,22 +62,52 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-fn answer(connection: TcpStream, router: &Router, open: &GracefulShutdown) {
+/// Answers a connection in a task of its own, so that a slow handshake holds nobody else up.
+fn begin(
+    connection: TcpStream,
+    tls: Option<&TlsAcceptor>,
+    router: &Router,
+    (open, stop): (&GracefulShutdown, &CancellationToken),
+) {
     // Small frames go out at once.
     if let Err(error) = connection.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
     }
-    let service = TowerToHyperService::new(router.clone());
+    let (router, watcher) = (router.clone(), open.watcher());
+    let Some(tls) = tls.cloned() else {
+        drop(tokio::spawn(answer(Wire::Plain(connection), router, watcher)));
+        return;
+    };
+    let stop = stop.clone();
+    drop(tokio::spawn(async move {
+        let encrypted = tokio::select! {
+            encrypted = encrypt(connection, tls) => encrypted,
+            () = stop.cancelled() => return,
+        };
+        match encrypted {
+            Ok(wire) => answer(wire, router, watcher).await,
+            Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+        }
+    }));
+}
+
+/// Does the server's part of the TLS handshake.
+async fn encrypt(connection: TcpStream, tls: TlsAcceptor) -> io::Result<Wire> {
+    match tokio::time::timeout(HANDSHAKE_WITHIN, tls.accept(connection)).await {
+        Ok(encrypted) => Ok(Wire::Encrypted(Box::new(encrypted?))),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client did not finish it")),
+    }
+}
+
+async fn answer(wire: Wire, router: Router, watcher: Watcher) {
+    let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
-        .serve_connection(TokioIo::new(connection), service);
-    let connection = open.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection broke off");
-        }
-    });
+        .serve_connection(TokioIo::new(wire), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection broke off");
+    }
 }
 
 /// Ends a request whose body does not come.

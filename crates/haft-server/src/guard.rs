@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument as _;
 
-use crate::app::{App, Hosts};
+use crate::app::{App, Hosts, Pages};
 use crate::connections;
 use crate::error::{Error, Kind};
 
@@ -24,7 +24,7 @@ pub(crate) async fn answered(State(app): State<App>, request: Request, next: Nex
     let (started, method) = (Instant::now(), request.method().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let request = connections::impatient(request);
-    let mut response = match expected(app.hosts(), guest.as_ref(), &request) {
+    let mut response = match expected((app.hosts(), app.pages()), guest.as_ref(), &request) {
         // A browser asks before it sends a guest's request with a key.
         Ok(()) if guest.is_some() && request.method() == Method::OPTIONS => {
             StatusCode::NO_CONTENT.into_response()
@@ -79,7 +79,7 @@ fn welcome(headers: &mut HeaderMap, origin: HeaderValue) {
 /// A page of another site can make a browser send requests here, but not under our name
 /// (`Host`), and not without saying whose page it is (`Origin`).
 fn expected<B>(
-    hosts: &Hosts,
+    (hosts, pages): (&Hosts, Pages),
     guest: Option<&HeaderValue>,
     request: &HttpRequest<B>,
 ) -> Result<(), Error> {
@@ -98,11 +98,18 @@ fn expected<B>(
     }
     match text(ORIGIN) {
         Some(_) if guest.is_some() => Ok(()),
-        Some(origin) if origin.split_once("://").is_none_or(|(_, rest)| rest != host) => {
+        Some(origin) if !is_own(origin, host, pages) => {
             refused(format!("pages of `{origin}` may not call this server"))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a page of ours has this origin when the request was sent to this host.
+fn is_own(origin: &str, host: &str, pages: Pages) -> bool {
+    origin
+        .split_once("://")
+        .is_some_and(|(scheme, rest)| rest == host && (pages == Pages::Any || scheme == "https"))
 }
 
 /// The host without its port.
@@ -130,7 +137,15 @@ mod tests {
         let hosts = Hosts::Local(vec!["haft.example.org".to_owned()]);
         let origins = ["https://app.example.org".to_owned()];
         let guest = guest(&origins, request.headers());
-        expected(&hosts, guest.as_ref(), &request).is_ok()
+        expected((&hosts, Pages::Any), guest.as_ref(), &request).is_ok()
+    }
+
+    #[test]
+    fn a_page_that_came_unencrypted_cannot_call_a_server_of_https() {
+        let (host, encrypted) = ("localhost:7800", Pages::Encrypted);
+        assert!(is_own("https://localhost:7800", host, encrypted));
+        assert!(!is_own("http://localhost:7800", host, encrypted));
+        assert!(is_own("https://localhost:7800", host, Pages::Any));
     }
 
     #[test]

@@ -41,8 +41,10 @@ mod session;
 mod session_vaults;
 mod skills;
 pub mod telemetry;
+mod tls;
 mod uploads;
 mod webhooks;
+mod wire;
 mod zip;
 
 pub use in_process::{InProcess, InProcessAnswer};
@@ -52,5 +54,6 @@ pub use models::{ModelSettings, Models};
 pub use secrets::vault_secrets;
 pub use server::{Config, Server, StartError};
 pub use skills::{MOUNTED_AT as SKILLS_MOUNTED_AT, Placed, place as place_skills};
+pub use tls::{Tls, TlsError, TlsFiles};
 pub use uploads::{MOUNTED_AT as UPLOADS_MOUNTED_AT, place as place_uploads};
 pub use webhooks::WebhookSettings;

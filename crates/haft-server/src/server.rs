@@ -18,6 +18,7 @@ use crate::demo;
 use crate::keys::{FreshKey, KeyError, Keys};
 use crate::presence;
 use crate::routes;
+use crate::tls::Tls;
 use crate::webhooks::{self, WebhookSettings};
 
 /// How a server behaves.
@@ -49,6 +50,8 @@ pub struct Config {
     pub origins: Vec<String>,
     /// How webhooks are delivered.
     pub webhooks: WebhookSettings,
+    /// The certificate to serve HTTPS with; without it the listener speaks plain HTTP.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Config {
@@ -65,6 +68,7 @@ impl Default for Config {
             client_grace: Some(Millis::from_secs(5)),
             origins: Vec::new(),
             webhooks: WebhookSettings::default(),
+            tls: None,
         }
     }
 }
@@ -92,6 +96,7 @@ pub struct Server {
     mcp: Option<McpServer>,
     client_grace: Option<Millis>,
     invitation: Option<String>,
+    tls: Option<Tls>,
 }
 
 impl std::fmt::Debug for Server {
@@ -134,8 +139,8 @@ impl Server {
             ),
             None => None,
         };
-        let Config { mcp, client_grace, .. } = config;
-        Ok(Self { app, listener, address, first_key, mcp, client_grace, invitation })
+        let Config { mcp, client_grace, tls, .. } = config;
+        Ok(Self { app, listener, address, first_key, mcp, client_grace, invitation, tls })
     }
 
     /// Returns where it listens.
@@ -151,10 +156,17 @@ impl Server {
     /// Returns where the console is. On this machine, and when a key is known, the address signs
     /// its first visitor in.
     pub fn console_address(&self) -> String {
+        let base = self.base_address();
         match &self.invitation {
-            Some(token) => format!("http://{}/#token={token}", self.address),
-            None => format!("http://{}/", self.address),
+            Some(token) => format!("{base}/#token={token}"),
+            None => format!("{base}/"),
         }
+    }
+
+    /// Returns where it listens as the beginning of a URL, such as `https://127.0.0.1:7800`.
+    pub fn base_address(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Returns the paths, for whoever puts more beside them.
@@ -180,6 +192,7 @@ impl Server {
         }
         drop(tokio::spawn(webhooks::deliver(self.app.clone())));
         let stopped = self.app.shutdown().clone();
-        Box::pin(connections::serve(self.listener, router, stopped))
+        let tls = self.tls.as_ref().map(Tls::acceptor);
+        Box::pin(connections::serve(self.listener, tls, router, stopped))
     }
 }

@@ -23,6 +23,7 @@ mod append;
 mod client;
 mod content;
 mod error;
+mod examine;
 mod key;
 mod measure;
 mod name;
@@ -44,6 +45,9 @@ pub use content::{
     Query, StoredArtifact, StoredVersion, VersionInfo, Which,
 };
 pub use error::{Error, ErrorKind};
+pub use examine::{
+    PostgresReport, SqliteCheck, SqliteReport, examine_postgres, examine_sqlite, is_in_use,
+};
 pub use measure::{Histogram, HistogramReading, Measures, Standing, Tally};
 pub use name::{NodeId, Tenant, TextError};
 pub use notice::{

@@ -134,9 +134,14 @@ impl Api {
             Transport::Http { base, .. } => base,
             Transport::InProcess(_) => "this process",
         };
+        let is_untrusted = error.to_string().contains("certificate");
+        let next = match is_untrusted {
+            true => "name the authority that vouches for the server with --ca-file",
+            false => "start it with `haft serve`, or name another one with --server",
+        };
         Trouble::new(Code::Unreachable, format!("the server at {at} does not answer"))
             .why(error)
-            .next("start it with `haft serve`, or name another one with --server")
+            .next(next)
     }
 
     /// Lets what runs in this process end, and hands the rest over to whoever comes next.

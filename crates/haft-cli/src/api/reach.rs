@@ -1,9 +1,9 @@
 //! Finding whoever answers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haft_agent::http::{Client, Endpoint, Timeouts};
+use haft_agent::http::{self, Client, Endpoint, Scheme, Timeouts, Trust};
 use haft_store::Store;
 
 use super::local::Local;
@@ -22,6 +22,10 @@ pub(crate) struct Reach {
     /// A running server. Without it, the one that serves the data directory, else the store.
     #[arg(long, value_name = "URL", env = "HAFT_SERVER", help_heading = "Where")]
     server: Option<String>,
+    /// A PEM file of certificate authorities to trust beside the system's, for an `https://`
+    /// server.
+    #[arg(long, value_name = "FILE", env = "HAFT_CA_FILE", help_heading = "Where")]
+    ca_file: Option<PathBuf>,
     #[arg(long, env = "HAFT_API_KEY", hide = true, hide_env_values = true)]
     api_key: Option<String>,
     #[command(flatten)]
@@ -53,6 +57,19 @@ pub(crate) enum ServerOrStore {
 impl Reach {
     pub(crate) fn wants_json(&self) -> bool {
         self.json
+    }
+
+    /// The server that was named.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn models(&self) -> &ModelArgs {
+        &self.models
     }
 
     pub(crate) fn data(&self) -> &Path {
@@ -99,10 +116,13 @@ impl Reach {
     }
 
     /// The server that was named, else the one that serves the data directory, if one answers.
-    async fn running(&self) -> anyhow::Result<Option<Api>> {
+    pub(crate) async fn running(&self) -> anyhow::Result<Option<Api>> {
         let Some(server) = &self.server else { return self.noted().await };
-        let client = client(server)?;
         let noted = ServerNote::find(&self.place.data).filter(|note| note.address == *server);
+        let client = match &noted {
+            Some(note) => client_of(note)?,
+            None => client(server, || self.trust())?,
+        };
         let key = self.api_key.clone().or_else(|| noted.map(|note| note.key)).ok_or_else(no_key)?;
         Ok(Some(over_http(client, server, key)))
     }
@@ -113,13 +133,26 @@ impl Reach {
             // A note may lie in a directory that came from elsewhere: one's own key goes to this
             // machine only.
             let own = self.api_key.clone().filter(|_| note.is_on_this_machine());
-            let api = over_http(client(&note.address)?, &note.address, own.unwrap_or(note.key));
+            let api = over_http(client_of(&note)?, &note.address, own.unwrap_or(note.key));
             match api.get("/haft/v1/me").await {
                 Err(error) if error.code() == Code::Unreachable.word() => {}
                 answered => return answered.map(|_| Some(api)).map_err(Into::into),
             }
         }
         Ok(None)
+    }
+
+    /// Whom a server that was named must be vouched for by.
+    fn trust(&self) -> Result<Trust, Trouble> {
+        let roots = match &self.ca_file {
+            Some(path) => read_roots(path)?,
+            None => Vec::new(),
+        };
+        Trust::with_roots(&roots).map_err(|error| {
+            Trouble::new(Code::BadConfig, "no certificate authority is trusted here")
+                .why(error)
+                .next("name a PEM file of authorities with --ca-file")
+        })
     }
 
     async fn local(&self, need: StoreUse) -> anyhow::Result<Local> {
@@ -149,14 +182,50 @@ fn over_http(client: Client, base: &str, key: String) -> Api {
     Api { transport: Transport::Http { client, key, base: base.to_owned() } }
 }
 
-fn client(base: &str) -> Result<Client, Trouble> {
-    let bad = |why: String| {
-        Trouble::new(Code::BadConfig, "what --server names is no server's address")
-            .why(why)
-            .next("write it as `http://HOST:PORT`, as `haft serve` prints it")
+/// A client for the server that left a note, which trusts the certificate in it and no other.
+fn client_of(note: &ServerNote) -> Result<Client, Trouble> {
+    client(&note.address, || match &note.certificate {
+        Some(pem) => {
+            let certificate =
+                http::certificates(pem.as_bytes()).map_err(|error| bad_note(&error))?;
+            let certificate = certificate.into_iter().next().unwrap_or_default();
+            Trust::in_certificate(certificate).map_err(|error| bad_note(&error))
+        }
+        None => Trust::of_the_system().map_err(|error| bad_address(&error)),
+    })
+}
+
+fn client(base: &str, trust: impl FnOnce() -> Result<Trust, Trouble>) -> Result<Client, Trouble> {
+    let endpoint = Endpoint::new(base, "").map_err(|error| bad_address(&error))?;
+    let made = match endpoint.scheme() {
+        Scheme::Http => Client::new(endpoint, Timeouts::default(), &[]),
+        Scheme::Https => {
+            Client::reaching(http::Reach::Anywhere, endpoint, Timeouts::default(), &Ok(trust()?))
+        }
     };
-    let endpoint = Endpoint::new(base, "").map_err(|error| bad(error.to_string()))?;
-    Client::new(endpoint, Timeouts::default(), &[]).map_err(|error| bad(error.to_string()))
+    made.map_err(|error| bad_address(&error))
+}
+
+fn bad_address(why: &dyn std::error::Error) -> Trouble {
+    Trouble::new(Code::BadConfig, "what --server names is no server's address")
+        .why(why)
+        .next("write it as `http://HOST:PORT` or `https://HOST:PORT`, as `haft serve` prints it")
+}
+
+fn bad_note(why: &dyn std::error::Error) -> Trouble {
+    Trouble::new(Code::Unreadable, "the certificate in `server.json` cannot be used")
+        .why(why)
+        .next("restart `haft serve`, which writes the file anew")
+}
+
+fn read_roots(path: &Path) -> Result<Vec<Vec<u8>>, Trouble> {
+    let bad = |why: String| {
+        Trouble::new(Code::BadConfig, format!("`{}` of --ca-file cannot be used", path.display()))
+            .why(why)
+            .next("name a PEM file of the authorities that vouch for the server")
+    };
+    let text = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
+    http::certificates(&text).map_err(|error| bad(error.to_string()))
 }
 
 fn no_key() -> Trouble {

@@ -1,13 +1,17 @@
 //! `haft serve`: the server, put together from arguments and environment.
 
+mod encryption;
+mod readiness;
 mod watching;
 mod workspace;
+
+pub(crate) use encryption::TlsArgs;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -19,12 +23,14 @@ use haft_mcp::{AddedCommands, McpServer, Mounts, Questions, ServerSettings, Sess
 use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
-use haft_server::{Config, ModelSettings, Models, Server, WebhookSettings};
+use haft_server::{Config, ModelSettings, Models, Server, Tls, WebhookSettings};
 use haft_store::{Store, Tenant};
 use haft_tools::{Hands, HandsSettings};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
+use self::encryption::Encryption;
 use self::watching::WatchArgs;
 use crate::Verdict;
 use crate::api::ServerNote;
@@ -47,7 +53,9 @@ const CLIENT_GRACE: Millis = Millis::from_secs(5);
 pub(crate) struct Args {
     /// Where to listen.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7800")]
-    listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     #[command(flatten)]
     place: Place,
     /// How long a call waits for someone, unless its tool says: `300s`, `15m`, `2h`, `7d`.
@@ -110,7 +118,30 @@ impl Args {
     }
 }
 
+/// A provider of models that is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProviderPlace {
+    /// What the doctor calls it.
+    pub(crate) name: &'static str,
+    /// How the names of its environment variables begin.
+    pub(crate) vendor: &'static str,
+    pub(crate) base_url: String,
+    pub(crate) has_key: bool,
+}
+
 impl ModelArgs {
+    /// Where the configured providers are; the keys stay here.
+    pub(crate) fn places(&self) -> Vec<ProviderPlace> {
+        let ModelSettings { openai, anthropic, .. } = self.settings();
+        let known =
+            [("provider.openai", "OPENAI", openai), ("provider.anthropic", "ANTHROPIC", anthropic)];
+        let place = |(name, vendor, config): (_, _, Option<ProviderConfig>)| {
+            let ProviderConfig { base_url, api_key, .. } = config?;
+            Some(ProviderPlace { name, vendor, base_url, has_key: api_key.is_some() })
+        };
+        known.into_iter().filter_map(place).collect()
+    }
+
     fn settings(&self) -> ModelSettings {
         let reached = |api, usual: &str, base: &Option<String>, key: &Option<String>| {
             if base.is_none() && key.is_none() {
@@ -149,6 +180,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 async fn serve(args: &Args) -> anyhow::Result<()> {
+    let encryption = args.tls.load()?;
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| not_listening(args.listen, &error))?;
     let questions = Questions::new();
@@ -156,9 +188,58 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     drop(tokio::spawn(mounts::follow(args.config.clone(), mounts.clone())));
     let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let local_key = fresh_key()?;
-    let config = Config {
+    let tls = encryption.as_ref().map(|it| it.tls.clone());
+    let config = config(args, &local_key, (mcp, mounts), tls.clone());
+    let server = Server::bind(haft.clone(), listener, config).await?;
+    let (mut terminated, mut interrupted) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let noted = ServerNote::new(server.address(), local_key, tls.map(|tls| tls.certificate()));
+    let note = noted.leave(&args.place.data);
+    let note =
+        note.with_context(|| format!("leaving a note in `{}`", args.place.data.display()))?;
+    let renewing = encryption.map(|it| renew(it, noted, args.place.data.clone()));
+    announce(args, &server);
+    readiness::ready();
+    let stop = async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+        let said = format!("stopping: what runs may end within {} s\n", PATIENCE.as_secs());
+        // The terminal may be gone, which is no reason to go on.
+        drop(std::io::stderr().write_all(said.as_bytes()));
+        readiness::stopping();
+    };
+    server.run(stop).await?;
+    haft.shutdown(PATIENCE).await;
+    if let Some(renewing) = renewing {
+        renewing.abort();
+        // Whether it was at work or not: from now on nobody writes the note.
+        drop(renewing.await);
+    }
+    drop(note);
+    Ok(())
+}
+
+/// Follows the certificate's files, and writes each new certificate into the note.
+fn renew(encryption: Encryption, note: ServerNote, data: PathBuf) -> JoinHandle<()> {
+    tokio::spawn(encryption.follow(move |tls| {
+        let note = note.renewed(tls.certificate());
+        if let Err(error) = note.write(&data) {
+            tracing::error!(%error, "commands in this directory do not trust the new certificate");
+        }
+    }))
+}
+
+fn config(
+    args: &Args,
+    local_key: &str,
+    (mcp, mounts): (McpServer, Mounts),
+    tls: Option<Tls>,
+) -> Config {
+    Config {
         admin_key: args.api_key.clone(),
-        local_key: Some(local_key.clone()),
+        local_key: Some(local_key.to_owned()),
         suspend_ttl: args.suspend_ttl,
         uploads: Some(args.place.data.join("uploads")),
         hosts: args.hosts.clone(),
@@ -171,27 +252,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
             give_up_after: args.webhook_give_up_after,
         },
         client_grace: Some(CLIENT_GRACE),
-    };
-    let server = Server::bind(haft.clone(), listener, config).await?;
-    let (mut terminated, mut interrupted) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let note = ServerNote::new(server.address(), local_key).leave(&args.place.data);
-    let note =
-        note.with_context(|| format!("leaving a note in `{}`", args.place.data.display()))?;
-    announce(args, &server);
-    let stop = async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-        }
-        let said = format!("stopping: what runs may end within {} s\n", PATIENCE.as_secs());
-        // The terminal may be gone, which is no reason to go on.
-        drop(std::io::stderr().write_all(said.as_bytes()));
-    };
-    server.run(stop).await?;
-    haft.shutdown(PATIENCE).await;
-    drop(note);
-    Ok(())
+        tls,
+    }
 }
 
 fn not_listening(address: SocketAddr, error: &std::io::Error) -> Trouble {
@@ -210,10 +272,10 @@ fn not_listening(address: SocketAddr, error: &std::io::Error) -> Trouble {
 
 /// Says five lines on a fresh directory, which are all that a person needs.
 fn announce(args: &Args, server: &Server) {
-    let (address, data) = (server.address(), args.place.data.display());
+    let (base, data) = (server.base_address(), args.place.data.display());
     let console = server.console_address();
     let mut said = format!(
-        "console  {console}\napi      http://{address}/v1\nmcp      http://{address}/mcp\n\
+        "console  {console}\napi      {base}/v1\nmcp      {base}/mcp\n\
          data     {data}  (`haft chat`, `haft pending` and `haft approve` find the server here)\n"
     );
     if args.place.database_url.is_some() {

@@ -7,16 +7,19 @@ mod bench;
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
 mod commands;
+mod doctor;
 mod duel;
 mod golden;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/guarded.rs"]
 mod guarded;
 mod hostile;
+mod https;
 mod mcp;
 mod mounted;
 mod policies;
 mod pty;
+mod readiness;
 mod serve;
 mod serving;
 mod settling;

@@ -30,18 +30,27 @@ impl Serving {
 
     /// The same with a log that goes elsewhere.
     pub(crate) fn start_saying(data: &Path, key: Option<&str>, more: &[&str], log: Stdio) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_haft"))
+        let mut command = Self::command(data, more);
+        Self::of(command.stderr(log).spawn().unwrap(), key)
+    }
+
+    /// The command that starts a server, for whoever changes more of it.
+    pub(crate) fn command(data: &Path, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(more)
             .env_remove("HAFT_API_KEY")
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        command
+    }
+
+    /// A server that was started, once it says where it is.
+    pub(crate) fn of(mut process: Child, key: Option<&str>) -> Self {
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
         let api = said.by_ref().map(Result::unwrap).find(|line| line.starts_with("api")).unwrap();
-        let address = api.split_once("http://").unwrap().1.trim_end_matches("/v1").to_owned();
+        let address = api.split_once("://").unwrap().1.trim_end_matches("/v1").to_owned();
         let key = match key {
             Some(key) => key.to_owned(),
             None => {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::serving::Serving;
 
-fn terminate(server: &Serving) {
+pub(crate) fn terminate(server: &Serving) {
     let pid = server.process.id().to_string();
     assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
 }

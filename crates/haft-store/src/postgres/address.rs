@@ -43,6 +43,9 @@ pub(super) enum Trust {
     File(String),
 }
 
+/// What [`LIMITS`] sets `statement_timeout` to, as the server shows it.
+pub(super) const STATEMENT_MAX: &str = "15s";
+
 /// Where the database is and how it is spoken to.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
@@ -90,6 +93,12 @@ impl Address {
     pub(super) fn for_migrations(&self) -> Self {
         self.with_options("-cstatement_timeout=0 -clock_timeout=60s")
             .answering_within(MIGRATION_MAX)
+    }
+
+    /// Whether connections are made to this port.
+    pub(super) fn has_port(&self, port: i32) -> bool {
+        let ports = self.config.get_ports();
+        ports.iter().any(|known| i32::from(*known) == port) || (ports.is_empty() && port == 5432)
     }
 
     pub(super) const fn answer_max(&self) -> Duration {

@@ -9,6 +9,7 @@ mod batch;
 mod clients;
 mod content;
 mod erase;
+mod examine;
 mod hints;
 mod link;
 mod notices;
@@ -21,6 +22,8 @@ mod text;
 mod tls;
 mod work;
 mod writer;
+
+pub(crate) use examine::examine;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -15,6 +15,11 @@ const MIGRATIONS: &[&str] = &[
 /// program takes: `HAFT` in ASCII.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1212237396)";
 
+/// The version of the schema that this program writes.
+pub(super) const fn known() -> u32 {
+    MIGRATIONS.len() as u32
+}
+
 /// Brings the schema up to date, in one transaction.
 pub(super) async fn migrate(connected: &Connected) -> Result<(), Error> {
     let migrated = migrate_within(connected).await;

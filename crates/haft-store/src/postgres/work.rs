@@ -71,17 +71,7 @@ impl Postgres {
     }
 
     pub(crate) async fn standing(&self) -> Result<Standing, Error> {
-        let unknown = || Error::corrupt("a wait's kind is not a known word");
-        let rows = self.query("SELECT kind, count(*) FROM waits GROUP BY kind", &[]).await?;
-        let waiting = rows.iter().map(|row| {
-            let kind = from_word(column(row, 0)?).ok_or_else(unknown)?;
-            Ok((kind, unsigned(column(row, 1)?)?))
-        });
-        let waiting = waiting.collect::<Result<_, Error>>()?;
-        let sql = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
-        let rows = self.query(sql, &[]).await?;
-        let deliveries = rows.first().map_or(Ok(0), |row| column(row, 0))?;
-        Ok(Standing { waiting, deliveries: unsigned(deliveries)? })
+        standing(&self.query(WAITING, &[]).await?, &self.query(DELIVERIES, &[]).await?)
     }
 
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
@@ -142,6 +132,24 @@ impl Postgres {
         self.query(sql, &[&id(wake.session.bits()), &number(wake.seq)]).await?;
         Ok(())
     }
+}
+
+/// How many calls wait for what.
+pub(super) const WAITING: &str = "SELECT kind, count(*) FROM waits GROUP BY kind";
+
+/// How many deliveries are still to be made.
+pub(super) const DELIVERIES: &str = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
+
+/// Puts together what [`WAITING`] and [`DELIVERIES`] have found.
+pub(super) fn standing(waiting: &[Row], deliveries: &[Row]) -> Result<Standing, Error> {
+    let unknown = || Error::corrupt("a wait's kind is not a known word");
+    let waiting = waiting.iter().map(|row| {
+        let kind = from_word(column(row, 0)?).ok_or_else(unknown)?;
+        Ok((kind, unsigned(column(row, 1)?)?))
+    });
+    let waiting = waiting.collect::<Result<_, Error>>()?;
+    let deliveries = deliveries.first().map_or(Ok(0), |row| column(row, 0))?;
+    Ok(Standing { waiting, deliveries: unsigned(deliveries)? })
 }
 
 fn due(row: &Row) -> Result<Due, Error> {

@@ -114,7 +114,7 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
 }
 
 /// Refuses a file that is not ours, or is from the future, before anything in it is touched.
-fn recognise(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(super) fn recognise(connection: &Connection, path: &Path) -> Result<(), Error> {
     let pragma = |name: &str| {
         connection
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
@@ -138,6 +138,11 @@ fn recognise(connection: &Connection, path: &Path) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::NewerSchema, context));
     }
     Ok(())
+}
+
+/// The version of the schema that this program writes.
+pub(super) const fn schema_known() -> u32 {
+    MIGRATIONS.len() as u32
 }
 
 fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {

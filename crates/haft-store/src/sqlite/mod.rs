@@ -9,6 +9,7 @@ mod clients;
 mod connection;
 mod content;
 mod erase;
+mod examine;
 mod heads;
 mod journal;
 mod notices;
@@ -16,6 +17,8 @@ mod sessions;
 mod text;
 mod work;
 mod writer;
+
+pub(crate) use examine::examine;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -64,22 +64,7 @@ impl Sqlite {
     }
 
     pub(crate) async fn standing(&self) -> Result<Standing, Error> {
-        self.read(|connection| {
-            let sql = "SELECT kind, count(*) FROM calls WHERE expires_at IS NOT NULL GROUP BY kind";
-            let mut statement = connection.prepare_cached(sql)?;
-            let mut rows = statement.query([])?;
-            let mut standing = Standing::default();
-            while let Some(row) = rows.next()? {
-                let kind: String = row.get(0)?;
-                let unknown = || Error::corrupt("a wait's kind is not a known word");
-                let kind = from_word(&kind).ok_or_else(unknown)?;
-                standing.waiting.push((kind, unsigned(row.get(1)?)?));
-            }
-            let sql = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
-            standing.deliveries = unsigned(connection.query_row(sql, [], |row| row.get(0))?)?;
-            Ok(standing)
-        })
-        .await
+        self.read(standing).await
     }
 
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
@@ -158,6 +143,23 @@ impl Sqlite {
             .write(Hint::Nothing, move |connection| Ok(Ok(finish_wake(connection, wake)?)))
             .await
     }
+}
+
+/// Counts the calls that wait and the deliveries that are still to be made.
+pub(super) fn standing(connection: &Connection) -> Result<Standing, Fault> {
+    let sql = "SELECT kind, count(*) FROM calls WHERE expires_at IS NOT NULL GROUP BY kind";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    let mut standing = Standing::default();
+    while let Some(row) = rows.next()? {
+        let kind: String = row.get(0)?;
+        let unknown = || Error::corrupt("a wait's kind is not a known word");
+        let kind = from_word(&kind).ok_or_else(unknown)?;
+        standing.waiting.push((kind, unsigned(row.get(1)?)?));
+    }
+    let sql = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
+    standing.deliveries = unsigned(connection.query_row(sql, [], |row| row.get(0))?)?;
+    Ok(standing)
 }
 
 pub(super) fn finish_wake(connection: &Connection, wake: Wake) -> rusqlite::Result<()> {

@@ -10,6 +10,7 @@ mod content;
 mod driver;
 mod encrypted;
 mod erasing;
+mod examine;
 mod hardening;
 mod journal;
 mod lists;

@@ -1,0 +1,40 @@
+//! The file `haft.toml`, and what `haft serve` would be started with.
+
+use super::finding::Finding;
+use crate::config::ConfigFile;
+use crate::serve;
+use crate::settings::{self, Reviewed};
+
+/// Checks the file, and returns what `haft serve` would be given without flags, if that can be
+/// told.
+pub(super) fn examine() -> (Finding, Option<Box<serve::Args>>) {
+    let name = "configuration";
+    let (path, mut problems) = match settings::reviewed() {
+        Reviewed::Absent => (None, Vec::new()),
+        Reviewed::Read { path, problems } => (Some(path), problems),
+    };
+    let mut served = None;
+    if problems.is_empty() {
+        match settings::of_serve() {
+            Ok(args) => served = Some(args),
+            Err(why) => problems.push(why),
+        }
+        let servers = path.clone().map(|path| ConfigFile::at(path).servers());
+        if let Some(Err(error)) = servers {
+            problems.push(format!("{error:#}"));
+        }
+    }
+    let shown = path.as_ref().map_or_else(|| "haft.toml".to_owned(), |it| it.display().to_string());
+    let finding = match (problems.is_empty(), path) {
+        (true, None) => Finding::ok(name, "there is no `haft.toml` here: the defaults hold"),
+        (true, Some(_)) => {
+            Finding::ok(name, format!("`{shown}` is read, and every setting is known"))
+        }
+        (false, _) => Finding::problem(
+            name,
+            format!("`{shown}`: {}", problems.join("; ")),
+            "correct it; `haft help COMMAND` lists the flags that a setting can stand for",
+        ),
+    };
+    (finding, served)
+}

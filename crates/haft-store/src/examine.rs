@@ -1,0 +1,101 @@
+//! Looks at a database without changing it: for whoever wants to know whether all is well.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::measure::Standing;
+use crate::postgres;
+use crate::sqlite;
+
+/// What an embedded store looks like from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqliteReport {
+    /// The version of the schema that the file has.
+    pub schema: u32,
+    /// The version of the schema that this program writes; an older file is brought up to it when
+    /// it is opened to be written.
+    pub schema_known: u32,
+    /// How large the database is, its write-ahead log included.
+    pub bytes: u64,
+    /// What SQLite's own check of the file says.
+    pub check: SqliteCheck,
+    /// What waits, unless the file is damaged or has an older schema.
+    pub standing: Option<Standing>,
+}
+
+/// What SQLite's check of a file (`PRAGMA quick_check`) says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SqliteCheck {
+    /// The file is whole.
+    Whole,
+    /// The file is damaged.
+    Damaged {
+        /// What is wrong, in SQLite's words.
+        findings: Vec<String>,
+    },
+    /// The check took too long and was cut off; nothing was found until then.
+    CutOff,
+}
+
+/// What a PostgreSQL database looks like to a node that would use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresReport {
+    /// The server's version, as it says it.
+    pub version: String,
+    /// The version of Haft's schema; `None` when the database has none yet.
+    pub schema: Option<u32>,
+    /// The version of the schema that this program writes.
+    pub schema_known: u32,
+    /// Why nothing can be written; `None` when it can.
+    pub read_only: Option<String>,
+    /// The setting `synchronous_commit`.
+    pub synchronous_commit: String,
+    /// The setting `fsync`.
+    pub fsync: String,
+    /// By how many milliseconds the server's clock is ahead of this machine's.
+    pub clock_ahead_ms: i64,
+    /// What stands between this program and the server, as far as it can be told.
+    pub between: Option<String>,
+    /// What waits; `None` where the schema is another.
+    pub standing: Option<Standing>,
+}
+
+/// Returns whether a process has the embedded store of a directory open.
+///
+/// # Errors
+///
+/// When the lock file is there and cannot be tried.
+pub fn is_in_use(directory: &Path) -> io::Result<bool> {
+    let lock = match File::open(directory.join("haft.lock")) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Looks at the embedded store of a directory, also while another process uses it. Nothing is
+/// made or changed. The check of the whole file is cut off after `limit`.
+///
+/// # Errors
+///
+/// When there is no database, or it is not one that this program could open.
+pub fn examine_sqlite(directory: &Path, limit: Duration) -> Result<SqliteReport, Error> {
+    sqlite::examine(directory, limit)
+}
+
+/// Connects to a PostgreSQL database and looks at it. Nothing is written.
+///
+/// # Errors
+///
+/// When it does not answer, or does not let this user in.
+pub async fn examine_postgres(url: &str) -> Result<PostgresReport, Error> {
+    postgres::examine(url).await
+}
