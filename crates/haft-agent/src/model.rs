@@ -15,8 +15,9 @@ use crate::directive::{self, UpToDirective};
 use crate::memory::Memory;
 use crate::provider::{Hear, Provider, ProviderConfig, ProviderError, Reply};
 use crate::request::{self, CallStyle, Offer};
+use crate::tokens::{self, Correction};
 use crate::transcript::{Budget, History, Item, Pressure, Transcript, View};
-use crate::{spans, text_calls, tokens};
+use crate::{spans, text_calls};
 
 /// Which model answers, and what it is told.
 #[derive(Debug, Clone)]
@@ -123,12 +124,13 @@ impl ProviderModel {
     }
 
     fn question(&self, request: &ModelRequest, history: &mut History) -> Question {
-        let budget = self.config.budget;
+        let correction = history.correction();
+        let budget = correction.estimated(self.config.budget);
         let retention = |name: &str| retention(&request.advertised, name);
         let mut shown = history.view(&View { turn: request.turn, budget, retention: &retention });
         let has = |tool: &str| request.advertised.find(tool).is_ok();
         let pressure = Pressure::of(&shown, budget);
-        let mut context = context_use(&shown, budget, pressure.headroom);
+        let mut context = context_use(&shown, self.config.budget, correction);
         let notes = pressure.note(has).into_iter().chain(request.notes.iter().cloned());
         shown.items.extend(notes.map(|text| Item::Note { text }));
         let toolset = &request.open.config.toolset;
@@ -136,8 +138,11 @@ impl ProviderModel {
         let offer = Offer::new(api, &request.advertised, toolset, &self.config.provider_tools);
         let agent = request.open.config.agent.as_ref();
         let told = agent.and_then(|agent| agent.instructions.as_deref());
-        context.tools = offer.tokens() as u64;
-        let body = request::body(&self.config, told, &shown, &offer);
+        let instructions = request::instructions(&self.config, told, &offer);
+        let tools = offer.tokens();
+        context.tools = correction.counted(tools) as u64;
+        context.estimate = (shown.tokens() + tools + tokens::count(&instructions)) as u64;
+        let body = request::body(&self.config, &instructions, &shown, &offer);
         Question { offer, body, context }
     }
 
@@ -208,7 +213,7 @@ struct Question {
     context: ContextUse,
 }
 
-fn context_use(shown: &Transcript, budget: Budget, headroom: usize) -> ContextUse {
+fn context_use(shown: &Transcript, budget: Budget, correction: Correction) -> ContextUse {
     let left_out = shown.items.iter().map(|item| match item {
         Item::LeftOut { items } => *items,
         _ => 0,
@@ -216,8 +221,9 @@ fn context_use(shown: &Transcript, budget: Budget, headroom: usize) -> ContextUs
     let parts = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     ContextUse {
         budget: budget.tokens as u64,
-        history: budget.tokens.saturating_sub(headroom) as u64,
+        history: correction.counted(shown.tokens()).min(budget.tokens) as u64,
         tools: 0,
+        estimate: 0,
         shown: parts(shown.items.len()),
         left_out: parts(left_out.sum()),
     }

@@ -116,31 +116,35 @@ pub(crate) fn envelope(config: &ModelConfig) -> Option<Envelope> {
     }
 }
 
-/// Writes the body of a request.
-pub(crate) fn body(
-    config: &ModelConfig,
-    told: Option<&str>,
-    transcript: &Transcript,
-    offer: &Offer,
-) -> Value {
-    let api = config.provider.api;
+/// Writes the system prompt: the agent's own instructions, or else the model's, and what Haft adds.
+pub(crate) fn instructions(config: &ModelConfig, told: Option<&str>, offer: &Offer) -> String {
     let mut instructions = told.or(config.instructions.as_deref()).unwrap_or_default().to_owned();
     if config.proactive == Proactive::Directed {
         add_paragraph(&mut instructions, directive::INSTRUCTIONS);
     }
+    if let Some(envelope) = envelope(config) {
+        add_paragraph(&mut instructions, &text_calls::instructions(envelope, &offer.definitions));
+    }
+    instructions
+}
+
+/// Writes the body of a request.
+pub(crate) fn body(
+    config: &ModelConfig,
+    instructions: &str,
+    transcript: &Transcript,
+    offer: &Offer,
+) -> Value {
+    let api = config.provider.api;
     let envelope = envelope(config);
     let rendered = match envelope {
         None => render(transcript, api, &offer.names),
-        Some(envelope) => {
-            let how = text_calls::instructions(envelope, &offer.definitions);
-            add_paragraph(&mut instructions, &how);
-            render(&text_calls::flattened(transcript, envelope), api, &offer.names)
-        }
+        Some(envelope) => render(&text_calls::flattened(transcript, envelope), api, &offer.names),
     };
     let mut body = match api {
-        Api::AnthropicMessages => messages_body(config, &instructions, rendered),
-        Api::OpenAiChat => chat_body(config, &instructions, rendered),
-        Api::OpenAiResponses => responses_body(config, &instructions, rendered),
+        Api::AnthropicMessages => messages_body(config, instructions, rendered),
+        Api::OpenAiChat => chat_body(config, instructions, rendered),
+        Api::OpenAiResponses => responses_body(config, instructions, rendered),
     };
     body.insert("model".to_owned(), config.model.clone().into());
     body.insert("stream".to_owned(), true.into());

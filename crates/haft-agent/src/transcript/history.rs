@@ -12,6 +12,7 @@ use haft_core::{
 use serde_json::{Map, Value};
 
 use super::{Ended, PairedCall};
+use crate::tokens::Correction;
 
 /// What was said and done in a session so far.
 #[derive(Debug, Default)]
@@ -22,6 +23,7 @@ pub struct History {
     waiting: BTreeMap<MessageId, Placed<Vec<ContentBlock>>>,
     wakes: BTreeMap<WakeId, Placed<Wake>>,
     summary: Option<Arc<Summary>>,
+    correction: Correction,
     pub(super) parts: Vec<Part>,
     /// The turn of each call that has not ended.
     open: HashMap<CallId, u32>,
@@ -84,6 +86,11 @@ impl History {
         self.summary.as_ref()
     }
 
+    /// Returns how the provider's own counts relate to our estimates, as far as the log was read.
+    pub(crate) fn correction(&self) -> Correction {
+        self.correction
+    }
+
     /// Returns the place in the log after which everything stands that a summary through this
     /// turn would not cover.
     pub fn after_turn(&self, turn: u32) -> u64 {
@@ -110,7 +117,10 @@ impl History {
             Event::TurnStarted { turn, messages, wakes } => {
                 self.start_turn(turn, &messages, &wakes)
             }
-            Event::TurnAnswered { turn, content, provider_meta, .. } => {
+            Event::TurnAnswered { turn, content, provider_meta, usage, context, .. } => {
+                if let (Some(usage), Some(context)) = (usage, context) {
+                    self.correction = Correction::from_answer(&usage, &context, self.correction);
+                }
                 let kind = Kind::Answer { content, provider_meta, calls: Vec::new() };
                 self.push(seq, turn, kind);
             }

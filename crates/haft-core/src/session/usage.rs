@@ -61,6 +61,10 @@ pub struct ContextUse {
     /// How many were left out.
     #[serde(default, skip_serializing_if = "is_none_left_out")]
     pub left_out: u32,
+    /// Haft's estimate of everything that was sent: history, notes, tools and instructions. Beside
+    /// the input that the provider counted, it tells how far off the estimates are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub estimate: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

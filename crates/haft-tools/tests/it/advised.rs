@@ -188,7 +188,8 @@ async fn s2_62_s2_63_recall_asks_by_grade_and_posture_too() {
 async fn s2_t10_s2_43_s2_69_the_budget_is_the_one_that_the_model_was_asked_by() {
     let stage = Stage::new();
     let session = stage.session().await;
-    let used = ContextUse { budget: 1000, history: 700, tools: 90, shown: 5, left_out: 2 };
+    let used =
+        ContextUse { budget: 1000, history: 700, tools: 90, shown: 5, left_out: 2, estimate: 0 };
     stage.model.calls("read", &json!({ "path": "/workspace/a.txt" }), Some(used));
     stage.model.says("Read.");
     stage.say(session, "read").await;
