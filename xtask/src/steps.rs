@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, browser, clients, guides, tidy, transcript};
+use crate::{Verdict, browser, clients, dist, guides, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -60,6 +60,8 @@ enum Run {
     Browser,
     /// The official SDKs against the real binary.
     Clients,
+    /// Every artifact of a release, made from the binary of the tests, installed and used.
+    Dist,
     /// The commands in the guides and the examples.
     Guides,
     Tidy,
@@ -146,6 +148,13 @@ static STEPS: &[Step] = &[
         applies: Applies::Always,
         run: Run::Browser,
         advice: "run one test alone with `node --test --test-name-pattern=NAME .` below crates/haft-server/tests/browser",
+    },
+    Step {
+        name: "dist",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Dist,
+        advice: "run it alone with `cargo xtask dist test --binary target/debug/haft`",
     },
     Step {
         name: "curl",
@@ -274,6 +283,7 @@ impl Run {
             Run::Install(program) => programs::install(program),
             Run::Browser => browser::run(root),
             Run::Clients => clients::run(root),
+            Run::Dist => dist::run_step(root),
             Run::Guides => guides::run(root, ""),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),
@@ -352,6 +362,7 @@ mod tests {
                 "clients",
                 "chromium",
                 "browser",
+                "dist",
                 "curl",
                 "jq",
                 "guides"
