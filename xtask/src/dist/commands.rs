@@ -53,3 +53,12 @@ pub(super) fn copy(from: &Path, to: &Path, mode: Mode) -> anyhow::Result<()> {
     let content = fs::read(from).with_context(|| format!("reading `{}`", from.display()))?;
     put(to, content, mode)
 }
+
+/// Packs members of a directory, to be named after this, so that the same files give the same
+/// bytes.
+pub(super) fn tar(epoch: u64, directory: &Path, out: &Path) -> Command {
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
+    tar.arg(format!("--mtime=@{epoch}")).arg("-cf").arg(out).arg("-C").arg(directory);
+    tar
+}

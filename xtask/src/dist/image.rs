@@ -24,31 +24,43 @@ const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 /// What nobody reads in a container, and is a fifth of its size.
 const PAGES: [&str; 3] = ["usr/share/info", "usr/share/locale", "usr/share/man"];
 
-pub(super) enum Made {
-    Image(PathBuf),
-    /// Why this machine cannot make one.
-    Skipped(String),
+/// An empty container, on a machine that can make one.
+pub(super) struct Workshop {
+    buildah: Buildah,
+    container: Container,
 }
 
-pub(super) fn make(release: &Release) -> anyhow::Result<Made> {
+/// Returns nothing, and prints why, where buildah cannot run, such as for want of privileges.
+pub(super) fn start(release: &Release) -> anyhow::Result<Option<Workshop>> {
     let buildah = Buildah::new(release.work.join("image"))?;
-    // What fails here fails because of the machine, such as for want of privileges.
-    let container = match buildah.start("scratch") {
-        Ok(container) => container,
-        Err(error) => return Ok(Made::Skipped(format!("buildah cannot run here: {error:#}"))),
-    };
-    let name = &container.name;
-    commands::run(buildah.command("add").arg(name).arg(root::archive(release)?).arg("/"))?;
-    fill(release, &container.root)?;
-    commands::run(&mut configure(release, &buildah, name))?;
-    let file = release.out.join(format!("haft-{}-x86_64-image.tar", release.version));
-    let mut commit = buildah.command("commit");
-    commit.args(["--quiet", "--format=oci", "--disable-compression=false"]);
-    commit.arg(format!("--timestamp={}", release.epoch)).arg(name);
-    commit.arg(format!("oci-archive:{}:haft:{}", file.display(), release.version));
-    commands::run(&mut commit)?;
-    buildah.clear()?;
-    Ok(Made::Image(file))
+    match buildah.start("scratch") {
+        Ok(container) => Ok(Some(Workshop { buildah, container })),
+        Err(error) => {
+            println!("dist: buildah cannot run here: {error:#}");
+            Ok(None)
+        }
+    }
+}
+
+impl Workshop {
+    pub(super) fn make(self, release: &Release) -> anyhow::Result<PathBuf> {
+        let Workshop { buildah, container } = self;
+        let name = &container.name;
+        commands::run(buildah.command("add").arg(name).arg(root::archive(release)?).arg("/"))?;
+        fill(release, &container.root)?;
+        commands::run(&mut configure(release, &buildah, name))?;
+        let file = release.out.join(format!("haft-{}-x86_64-image.tar", release.version));
+        let mut commit = buildah.command("commit");
+        commit.args(["--quiet", "--format=oci", "--disable-compression=false"]);
+        commit.arg(format!("--timestamp={}", release.epoch)).arg(name);
+        let layout = buildah.storage.join("layout");
+        commit.arg(format!("oci:{}:haft:{}", layout.display(), release.version));
+        commands::run(&mut commit)?;
+        let members = ["blobs", "index.json", "oci-layout"];
+        commands::run(commands::tar(release.epoch, &layout, &file).args(members))?;
+        buildah.clear()?;
+        Ok(file)
+    }
 }
 
 fn fill(release: &Release, root: &Path) -> anyhow::Result<()> {

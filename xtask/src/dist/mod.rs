@@ -21,6 +21,7 @@ mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Context as _;
 
@@ -78,7 +79,7 @@ impl Order {
     }
 }
 
-/// An artifact, and how to install it in a line of the page.
+/// One way to install Haft, and the files to download for it.
 #[derive(Debug)]
 struct Artifact {
     kind: Kind,
@@ -137,22 +138,29 @@ pub(crate) fn run_step(root: &Path) -> anyhow::Result<Verdict> {
 }
 
 fn make(release: &Release) -> anyhow::Result<Vec<Artifact>> {
-    let one = |kind, file| Artifact { kind, files: vec![file] };
+    let single = |made: anyhow::Result<PathBuf>| made.map(|file| vec![file]);
     let mut artifacts = vec![
-        one(Kind::Wheel, wheel::make(release)?),
-        Artifact { kind: Kind::Npm, files: npm::make(release)? },
-        one(Kind::Deb, deb::make(release)?),
-        one(Kind::Tarball, tarball::make(release)?),
-        one(Kind::Sbom, sbom::make(release)?),
+        timed(Kind::Wheel, || single(wheel::make(release)))?,
+        timed(Kind::Npm, || npm::make(release))?,
+        timed(Kind::Deb, || single(deb::make(release)))?,
+        timed(Kind::Tarball, || single(tarball::make(release)))?,
+        timed(Kind::Sbom, || single(sbom::make(release)))?,
     ];
-    match image::make(release)? {
-        image::Made::Image(file) => artifacts.push(one(Kind::Image, file)),
-        image::Made::Skipped(why) => println!("dist: no container image: {why}"),
-    }
-    for file in artifacts.iter().flat_map(|artifact| &artifact.files) {
-        println!("dist: made {}", file.display());
+    match image::start(release)? {
+        Some(workshop) => artifacts.push(timed(Kind::Image, || single(workshop.make(release)))?),
+        None => println!("dist: there will be no container image"),
     }
     Ok(artifacts)
+}
+
+fn timed(
+    kind: Kind,
+    make: impl FnOnce() -> anyhow::Result<Vec<PathBuf>>,
+) -> anyhow::Result<Artifact> {
+    let started = Instant::now();
+    let files = make().with_context(|| format!("making the {}", kind.name()))?;
+    println!("dist: made the {} in {:.1} s", kind.name(), started.elapsed().as_secs_f64());
+    Ok(Artifact { kind, files })
 }
 
 /// Where the user's programs keep what can be made again.

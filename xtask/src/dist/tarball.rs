@@ -1,7 +1,6 @@
 //! The tarball: a tree to unpack below `/usr/local` or `~/.local`.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use super::LICENCE_FILES;
 use super::commands::{self, Mode};
@@ -27,13 +26,7 @@ pub(super) fn make(release: &Release) -> anyhow::Result<PathBuf> {
     }
     let unit = release.text("dist/haft.service")?.replace("/usr/bin/haft", "/usr/local/bin/haft");
     commands::put(&tree.join("lib/systemd/system/haft.service"), unit, Mode::Data)?;
-    pack(release, &above, &name, &out)?;
+    let compressed = "--use-compress-program=gzip -n";
+    commands::run(commands::tar(release.epoch, &above, &out).arg(compressed).arg(&name))?;
     Ok(out)
-}
-
-fn pack(release: &Release, above: &Path, name: &str, out: &Path) -> anyhow::Result<()> {
-    let mut tar = Command::new("tar");
-    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
-    tar.arg(format!("--mtime=@{}", release.epoch)).arg("--use-compress-program=gzip -n");
-    commands::run(tar.arg("-C").arg(above).arg("-cf").arg(out).arg(name))
 }
