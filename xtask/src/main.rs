@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `bench` and `docs`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `bench`, `docs` and `dist`.
 //!
 //! This file only reads the arguments and turns a result into an exit code. Exit codes: 0 all is
 //! well, 1 something was found or failed, 2 the arguments make no sense.
@@ -7,6 +7,7 @@
 mod bench;
 mod browser;
 mod clients;
+mod dist;
 mod document;
 mod features;
 mod guides;
@@ -40,7 +41,11 @@ usage: cargo xtask <chore>
   bench        ours and the peers in one run, written to docs/benchmarks.md
   bench brief  the same with small sizes, written to target/bench/docs
   docs         write docs/requirements.md from the tests
-  docs cli     write docs/reference/cli.md from the commands; builds the binary";
+  docs cli     write docs/reference/cli.md from the commands; builds the binary
+  dist         build the release for an old glibc, make every artifact in target/dist, install
+               and use each, and write the table of docs/install.md
+  dist --binary PATH [--out DIR]       make the artifacts from a binary that is there
+  dist test --binary PATH [--out DIR]  the same, then install each artifact and use it";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
 enum Chore {
     Bench(Extent),
     CliReference,
+    Dist(dist::Order),
     Docs,
     Features,
     Guides(String),
@@ -86,6 +92,7 @@ impl Chore {
         match args {
             ["bench"] => Some(Chore::Bench(Extent::Whole)),
             ["bench", "brief"] => Some(Chore::Bench(Extent::Brief)),
+            ["dist", rest @ ..] => dist::Order::parse(rest).map(Chore::Dist),
             ["docs"] => Some(Chore::Docs),
             ["features"] => Some(Chore::Features),
             ["outside"] => Some(Chore::Outside),
@@ -104,6 +111,7 @@ impl Chore {
         match self {
             Chore::Bench(extent) => bench::run(root, *extent),
             Chore::CliReference => transcript::write_cli_reference(root),
+            Chore::Dist(order) => dist::run(root, order),
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
             Chore::Features => features::run(root),
             Chore::Outside => outside::run(root),
@@ -145,6 +153,7 @@ mod tests {
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
         assert_eq!(Chore::parse(&["features"]), Some(Chore::Features));
         assert_eq!(Chore::parse(&["outside"]), Some(Chore::Outside));
+        assert!(matches!(Chore::parse(&["dist", "test"]), Some(Chore::Dist(_))));
         assert_eq!(Chore::parse(&["guides", "x"]), Some(Chore::Guides("x".to_owned())));
         assert_eq!(Chore::parse(&["docs", "cli"]), Some(Chore::CliReference));
         assert_eq!(Chore::parse(&["--help"]), Some(Chore::Help));
@@ -152,7 +161,7 @@ mod tests {
 
     #[test]
     fn arguments_nobody_knows_are_refused() {
-        for args in [&[][..], &["tset"], &["test", "slow"], &["tidy", "fast"]] {
+        for args in [&[][..], &["tset"], &["test", "slow"], &["tidy", "fast"], &["dist", "tset"]] {
             assert_eq!(Chore::parse(args), None, "{args:?}");
         }
     }

@@ -55,7 +55,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-fn cargo_metadata(root: &Path, flags: &[&str]) -> anyhow::Result<String> {
+pub(crate) fn cargo_metadata(root: &Path, flags: &[&str]) -> anyhow::Result<String> {
     let output = cargo()
         .args(["metadata", "--format-version", "1"])
         .args(flags)

@@ -11,11 +11,16 @@ use crate::Verdict;
 /// A program that Debian and Ubuntu have a package of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
+    Binutils,
     Bubblewrap,
+    Buildah,
     Chromium,
     Curl,
+    /// The keys that Debian signs its packages with, which other systems lack.
+    DebianKeyring,
     Fd,
     Jq,
+    Mmdebstrap,
     Npm,
     Postgresql,
     PythonVenv,
@@ -29,11 +34,15 @@ const POSTGRESQL_VERSIONS: &str = "/usr/lib/postgresql";
 impl Program {
     const fn name(self) -> &'static str {
         match self {
+            Self::Binutils => "binutils",
             Self::Bubblewrap => "bubblewrap",
+            Self::Buildah => "buildah",
             Self::Chromium => "chromium",
             Self::Curl => "curl",
+            Self::DebianKeyring => "debian-archive-keyring",
             Self::Fd => "fd-find",
             Self::Jq => "jq",
+            Self::Mmdebstrap => "mmdebstrap",
             Self::Npm => "npm",
             Self::Postgresql => "postgresql",
             Self::PythonVenv => "python3-venv",
@@ -44,9 +53,13 @@ impl Program {
 
     fn is_installed(self) -> bool {
         match self {
+            Self::Binutils => answers("readelf") && answers("strip"),
             Self::Bubblewrap => answers("bwrap"),
             Self::Chromium => Path::new("/usr/bin/chromium").exists(),
-            Self::Curl | Self::Jq => answers(self.name()),
+            Self::Buildah | Self::Curl | Self::Jq | Self::Mmdebstrap => answers(self.name()),
+            Self::DebianKeyring => {
+                Path::new("/usr/share/keyrings/debian-archive-keyring.gpg").exists()
+            }
             Self::Fd => answers("fdfind"),
             Self::Npm => answers("node") && answers("npm"),
             Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),

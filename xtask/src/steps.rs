@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, browser, clients, features, guides, outside, tidy, transcript};
+use crate::{Verdict, browser, clients, dist, features, guides, outside, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -62,6 +62,8 @@ enum Run {
     Clients,
     /// The library with each set of features that a user may choose.
     Features,
+    /// Every artifact of a release, made from the binary of the tests, installed and used.
+    Dist,
     /// The commands in the guides and the examples.
     Guides,
     /// A crate outside the workspace.
@@ -157,6 +159,13 @@ static STEPS: &[Step] = &[
         applies: Applies::Always,
         run: Run::Browser,
         advice: "run one test alone with `node --test --test-name-pattern=NAME .` below crates/haft-server/tests/browser",
+    },
+    Step {
+        name: "dist",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Dist,
+        advice: "run it alone with `cargo xtask dist test --binary target/debug/haft`",
     },
     Step {
         name: "curl",
@@ -294,6 +303,7 @@ impl Run {
             Run::Clients => clients::run(root),
             Run::Features => features::run(root),
             Run::Outside => outside::run(root),
+            Run::Dist => dist::run_step(root),
             Run::Guides => guides::run(root, ""),
             Run::Tidy => tidy::run(root),
             Run::Transcripts => transcript::run(root),
@@ -372,6 +382,7 @@ mod tests {
                 "clients",
                 "chromium",
                 "browser",
+                "dist",
                 "curl",
                 "jq",
                 "guides"

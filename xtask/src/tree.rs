@@ -8,7 +8,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-const EXTENSIONS: &[&str] = &["js", "lock", "md", "mjs", "py", "rs", "toml", "ts", "tsv"];
+const EXTENSIONS: &[&str] =
+    &["js", "lock", "md", "mjs", "py", "rs", "service", "toml", "ts", "tsv"];
 
 /// Folders that hold what a tool has made or fetched, never what we wrote.
 const FOREIGN_FOLDERS: &[&str] = &["node_modules", "target"];

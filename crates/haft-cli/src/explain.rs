@@ -13,7 +13,7 @@ pub(crate) struct Args {
 
 macro_rules! pages {
     ($($code:literal),* $(,)?) => {
-        &[$(($code, include_str!(concat!("../../../docs/errors/", $code, ".md")))),*]
+        &[$(($code, include_str!(concat!("../errors/", $code, ".md")))),*]
     };
 }
 
