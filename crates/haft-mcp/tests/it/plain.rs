@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::direct::listening;
 use crate::fixture::Server;
-use crate::gated::principal;
+use crate::gated::{PATIENCE, principal};
 use crate::wire::{Answer, Client};
 
 /// Leaves out what is another one for every call.
@@ -98,7 +98,7 @@ async fn whoever_hangs_up_has_a_running_call_stopped() {
         let request = request.await.unwrap();
         began.notified().await;
         drop(request);
-        let told = tokio::time::timeout(Duration::from_secs(60), stopped.notified());
+        let told = tokio::time::timeout(PATIENCE, stopped.notified());
         told.await.expect("it is stopped when its client hangs up");
     }
 }
