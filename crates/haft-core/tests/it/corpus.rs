@@ -1,7 +1,5 @@
 //! The public suite of JSON texts: which are read, and which are refused.
 
-#![expect(clippy::print_stdout, reason = "says what was read")]
-
 use haft_core::json::{JsonErrorKind, JsonLimits, parse};
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! Requests that are nothing but a call, and go past rmcp.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use haft_core::tool::{Definition, Gate, InterruptBehavior, Schema};
 use haft_mcp::{HttpDoor, McpServer, Questions, ServerSettings};

@@ -8,7 +8,7 @@ use haft_sandbox::process::{
     Command, Exit, Finished, Sandbox, SandboxError, Sink, SinkState, Stdin,
 };
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) fn launcher() -> Launcher {
     Launcher::program(launcher_path())
