@@ -37,6 +37,7 @@ export async function start(haft = process.env.HAFT ?? "haft") {
   const options = ["--listen", "127.0.0.1:0", "--data", data, "--allow-origin", origin];
   const server = spawn(haft, ["serve", ...options], { env: { ...process.env, HAFT_API_KEY: KEY }, stdio: ["ignore", "pipe", "inherit"] });
   const gone = new Promise((done) => server.once("exit", done));
+  process.once("exit", () => server.kill());
   base = await new Promise((done, failed) => {
     let said = "";
     server.stdout.on("data", (more) => {

@@ -43,7 +43,7 @@ fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
         return Ok(false);
     };
     let mut conversations = Command::new(&program);
-    conversations.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "."]);
+    conversations.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "."]);
     conversations.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
     succeeds(conversations.current_dir(root.join(PYTHON)))
 }

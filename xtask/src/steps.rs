@@ -234,6 +234,9 @@ static STEPS: &[Step] = &[
 pub(crate) fn run(root: &Path, scope: Scope, from: Option<&str>) -> anyhow::Result<Verdict> {
     let steps = steps_from(from)?;
     let members = metadata::members(root)?;
+    if let Some(line) = left_out(steps, scope) {
+        println!("{line}");
+    }
     let mut n_passed = 0;
     for step in steps.iter().filter(|step| step.is_in(scope) && step.applies_to(&members)) {
         println!("{}: running", step.name);
@@ -262,6 +265,18 @@ fn steps_from(name: Option<&str>) -> anyhow::Result<&'static [Step]> {
         format!("no step is called `{name}`; expected one of {}", names.join(", "))
     })?;
     Ok(&STEPS[found..])
+}
+
+/// Says what a scope leaves out: the output of tests that pass is not shown.
+fn left_out(steps: &[Step], scope: Scope) -> Option<String> {
+    let names: Vec<_> =
+        steps.iter().filter(|step| !step.is_in(scope)).map(|step| step.name).collect();
+    let names = names.join(", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "left out: the steps {names}, and the tests that need PostgreSQL, strace, Python or npm"
+        )
+    })
 }
 
 /// CI reads this line, so it stands alone and keeps its form.
@@ -395,6 +410,12 @@ mod tests {
         let members = [library()];
         assert!(step(Needs::Toolchain, Applies::WithTarget("lib")).applies_to(&members));
         assert!(!step(Needs::Toolchain, Applies::WithTarget("bench")).applies_to(&members));
+    }
+
+    #[test]
+    fn what_a_scope_leaves_out_is_said() {
+        assert_eq!(left_out(STEPS, Scope::All), None);
+        assert!(left_out(STEPS, Scope::Fast).unwrap().contains("clients, chromium, browser"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use haft_runtime::testing::{TestNode, TestPlace, user};
 use haft_runtime::{Haft, HaftBuilder, Response};
 use haft_store::Pending;
 
-use crate::sessions::{asks, ending, eventually, say, weather};
+use crate::sessions::{PATIENCE, asks, ending, eventually, say, weather};
 
 fn script(toml: &str) -> Script {
     Script::from_toml(toml).unwrap()
@@ -64,7 +64,8 @@ async fn asked(node: &TestNode) -> SessionId {
 
 /// The one approval that waits in a session or below it.
 async fn waiting(node: &TestNode, session: SessionId) -> Pending {
-    for _ in 0..2000 {
+    let began = std::time::Instant::now();
+    while began.elapsed() < PATIENCE {
         if let Some(pending) = node.haft().waits_below(session).await.unwrap().pop() {
             return pending;
         }

@@ -121,7 +121,7 @@ impl Fake {
         let mut config = ProviderConfig::new(api, &self.url);
         config.api_key = Some(ApiKey::new("sk-hush"));
         let ms = Duration::from_millis;
-        let limit = ms(20_000);
+        let limit = crate::sessions::PATIENCE;
         config.timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, total: limit };
         config.retry = Retry { attempts: 3, backoff: ms(1), wait_max: ms(1000) };
         config

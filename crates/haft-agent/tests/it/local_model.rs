@@ -20,7 +20,10 @@ use serde_json::json;
 use crate::sessions::{asks, say, weather};
 
 fn served(calls: CallStyle) -> Option<ProviderModel> {
-    let url = std::env::var("HAFT_E2E_LLM").ok()?;
+    let Ok(url) = std::env::var("HAFT_E2E_LLM") else {
+        println!("left out: HAFT_E2E_LLM names no model that is served here");
+        return None;
+    };
     let mut provider = ProviderConfig::new(Api::OpenAiChat, url);
     let limit = Duration::from_secs(300);
     provider.timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, total: limit };

@@ -62,12 +62,16 @@ pub(crate) fn model(provider: ProviderConfig) -> ProviderModel {
     ProviderModel::new(ModelConfig::new(provider, "the-model")).unwrap()
 }
 
+/// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
+
 pub(crate) async fn eventually<T>(
     node: &TestNode,
     session: SessionId,
     look: impl Fn(&[Event]) -> Option<T>,
 ) -> T {
-    for _ in 0..2000 {
+    let began = std::time::Instant::now();
+    while began.elapsed() < PATIENCE {
         let record = node.record(session).await;
         if let Some(found) = look(record.events()) {
             return found;

@@ -137,7 +137,6 @@ fn d6_two_processes_that_approve_at_the_same_moment_on_sqlite_run_it_once() {
 #[test]
 fn d6_two_processes_that_approve_at_the_same_moment_on_postgresql_run_it_once() {
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

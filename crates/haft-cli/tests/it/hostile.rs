@@ -6,11 +6,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::serving::Serving;
+use crate::serving::{PATIENCE, Serving};
+use crate::settling::until;
 
 const KEY: &str = "the-admin-key-of-a-test";
 
@@ -39,7 +39,7 @@ fn with_key(key: &str) -> String {
 /// Sends bytes as they are; returns the status of the answer, if one comes.
 fn sent(server: &Serving, bytes: &[u8]) -> Option<u16> {
     let mut connection = TcpStream::connect(&server.address).unwrap();
-    connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
     // Whoever is refused before all was sent may find the connection closed.
     drop(connection.write_all(bytes));
     let mut answer = Vec::new();
@@ -94,18 +94,14 @@ fn streams_that_nobody_reads_are_given_up_and_hold_nobody_up() {
     server.say(&session);
     server.until_idle(&session, "requires_action");
     // What else was open before may have been closed meanwhile.
-    assert!(open_files() >= before + 80, "the streams are open");
+    until("the streams are open", || open_files() >= before + 80);
     for (at, stream) in streams.into_iter().enumerate() {
         if at % 2 == 0 {
             // Half open: the client says that it sends nothing more, then is gone.
             stream.shutdown(Shutdown::Write).unwrap();
         }
     }
-    let started = Instant::now();
-    while open_files() > before + 50 {
-        assert!(started.elapsed() < Duration::from_secs(60), "{} of {before}", open_files());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the streams are given up", || open_files() <= before + 50);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::serving::Serving;
+use crate::serving::{PATIENCE, Serving};
 
 pub(crate) fn haft() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
@@ -171,7 +171,7 @@ pub(crate) fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = find() {
             return found;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "it did not come to that");
+        assert!(began.elapsed() < PATIENCE, "it did not come to that");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

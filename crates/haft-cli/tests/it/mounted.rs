@@ -196,7 +196,6 @@ fn an_authorization_outlives_the_process_in_which_it_began() {
 #[test]
 fn an_authorization_ends_on_another_node_than_it_began_on() {
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let (cluster, guarded) = (Cluster::private(), Guarded::start());

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::serving::PATIENCE;
+
 /// Opening a terminal shall not make it that of the test.
 const O_NOCTTY: i32 = 0o400;
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// `haft` at a terminal, killed when it is dropped.
 pub(crate) struct Terminal {

@@ -1,12 +1,12 @@
 //! `haft serve` over real HTTP, with the scripted demo agent that a fresh install has.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::cluster::{self, Cluster};
 use crate::serving::Serving;
+use crate::settling::until;
 
 // D5: a call that waits for a person outlives the process, and runs once it is allowed.
 #[test]
@@ -39,7 +39,6 @@ fn a_session_that_waits_for_approval_goes_on_in_the_next_process() {
 #[test]
 fn s4_29_a_client_of_another_node_is_there_until_it_leaves() {
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let cluster = Cluster::private();
@@ -56,11 +55,7 @@ fn s4_29_a_client_of_another_node_is_there_until_it_leaves() {
         listed.to_string().contains("client_gone")
     };
     let until_gone = |session: &str| {
-        let started = Instant::now();
-        while !gone(session) {
-            assert!(started.elapsed() < Duration::from_secs(60), "{:#?}", a.events(session));
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until("the client is gone", || gone(session));
     };
     until_gone(&alone);
     assert!(!gone(&attended), "it has waited for longer than the other, whose client never came");
@@ -71,7 +66,6 @@ fn s4_29_a_client_of_another_node_is_there_until_it_leaves() {
 #[test]
 fn nodes_that_start_at_the_same_moment_on_an_empty_database_all_serve() {
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let cluster = Cluster::private();

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+/// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
 /// A running server, killed when it is dropped.
 pub(crate) struct Serving {
     pub(crate) process: Child,
@@ -30,14 +33,21 @@ impl Serving {
 
     /// The same with a log that goes elsewhere.
     pub(crate) fn start_saying(data: &Path, key: Option<&str>, more: &[&str], log: Stdio) -> Self {
-        let mut command = Self::command(data, more);
-        Self::of(command.stderr(log).spawn().unwrap(), key)
+        Self::answering(Self::spawn(data, more, log), key).expect("the server starts")
     }
 
-    /// The command that starts a server, for whoever changes more of it.
+    /// Starts a server and does not wait for it.
+    pub(crate) fn spawn(data: &Path, more: &[&str], log: Stdio) -> Child {
+        Self::command(data, more).stderr(log).spawn().unwrap()
+    }
+
+    /// Returns the command that starts a server, for tests that change more of it.
     pub(crate) fn command(data: &Path, more: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        // The kernel kills the server when the thread that started it ends, so that no server
+        // outlives a test that is killed before it can drop it.
+        let mut command = Command::new("setpriv");
         command
+            .args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_haft")])
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(more)
@@ -46,10 +56,14 @@ impl Serving {
         command
     }
 
-    /// A server that was started, once it says where it is.
-    pub(crate) fn of(mut process: Child, key: Option<&str>) -> Self {
+    /// Waits until a server that was started says where it answers; nothing if it ends instead.
+    pub(crate) fn answering(mut process: Child, key: Option<&str>) -> Option<Self> {
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let api = said.by_ref().map(Result::unwrap).find(|line| line.starts_with("api")).unwrap();
+        let api = said.by_ref().map(Result::unwrap).find(|line| line.starts_with("api"));
+        let Some(api) = api else {
+            process.wait().unwrap();
+            return None;
+        };
         let address = api.split_once("://").unwrap().1.trim_end_matches("/v1").to_owned();
         let key = match key {
             Some(key) => key.to_owned(),
@@ -59,12 +73,12 @@ impl Serving {
                 line.split_whitespace().nth(1).unwrap().to_owned()
             }
         };
-        Self { process, address, key }
+        Some(Self { process, address, key })
     }
 
     pub(crate) fn connect(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
         let mut connection = TcpStream::connect(&self.address).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
         let (address, length) = (&self.address, body.len());
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
@@ -129,7 +143,7 @@ impl Serving {
             if events.last().is_some_and(|last| last["stop_reason"]["type"] == reason) {
                 return events;
             }
-            assert!(started.elapsed() < Duration::from_secs(60), "{events:#?}");
+            assert!(started.elapsed() < PATIENCE, "{events:#?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -168,7 +182,7 @@ impl Serving {
         let called = |event: &Value| event["name"] == "get_browser_language";
         let started = Instant::now();
         while !self.events(session).iter().any(called) {
-            assert!(started.elapsed() < Duration::from_secs(60), "no browser was called");
+            assert!(started.elapsed() < PATIENCE, "no browser was called");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

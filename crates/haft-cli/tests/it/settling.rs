@@ -6,18 +6,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::commands::haft;
-use crate::serving::Serving;
+use crate::serving::{PATIENCE, Serving};
 
 fn made(data: &Path, name: &str) -> usize {
     let workspaces = std::fs::read_dir(data.join("workspaces")).into_iter().flatten();
     workspaces.filter(|found| found.as_ref().unwrap().path().join(name).exists()).count()
 }
 
+/// Waits until something holds.
 #[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(60), "not yet: {what}");
+        assert!(started.elapsed() < PATIENCE, "not yet: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::serving::Serving;
+use crate::serving::{PATIENCE, Serving};
 
 pub(crate) fn terminate(server: &Serving) {
     let pid = server.process.id().to_string();
@@ -19,7 +19,7 @@ pub(crate) fn terminate(server: &Serving) {
 
 fn connect(server: &Serving, said: &str) -> TcpStream {
     let mut connection = TcpStream::connect(&server.address).unwrap();
-    connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
     connection.write_all(said.as_bytes()).unwrap();
     connection
 }
@@ -45,7 +45,8 @@ fn a_call_that_runs_when_the_server_is_asked_to_stop_ends_and_is_recorded() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Serving::start(data.path(), None);
     let key = server.key.clone();
-    let wanted = json!({ "arguments": { "command": "sleep 2; echo it ended" } });
+    let command = "until [ -e go ]; do sleep 0.05; done; echo it ended";
+    let wanted = json!({ "arguments": { "command": command } });
     let asked = server.post("/haft/v1/tools/shell_run/call", &wanted);
     assert_eq!(asked["state"], "waiting", "{asked}");
     let (session, call) = (asked["session"].as_str().unwrap(), asked["call"].as_str().unwrap());
@@ -53,16 +54,18 @@ fn a_call_that_runs_when_the_server_is_asked_to_stop_ends_and_is_recorded() {
     server.post(&resolve, &json!({ "type": "approve" }));
     let started = Instant::now();
     while !log_of(&server, session).contains(&"call.started".to_owned()) {
-        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", log_of(&server, session));
+        assert!(started.elapsed() < PATIENCE, "{:?}", log_of(&server, session));
         thread::sleep(Duration::from_millis(20));
     }
     // A stream that is followed and half a request are no reason to wait.
     let headers = format!("x-api-key: {key}\r\n");
     let stream = format!("/haft/v1/sessions/{session}/stream");
-    let _followed = server.connect("GET", &stream, &headers, "");
     let _half = connect(&server, "GET /healthz HTTP/1.1\r\nhost: localh");
-    thread::sleep(Duration::from_millis(200));
+    let mut followed = server.connect("GET", &stream, &headers, "");
+    // Connections are accepted in order: when this one is answered, the server has both.
+    followed.read_exact(&mut [0; 12]).unwrap();
     terminate(&server);
+    std::fs::write(data.path().join("workspaces").join(session).join("go"), "").unwrap();
     assert!(server.process.wait().unwrap().success());
     drop(server);
     let server = Serving::start(data.path(), Some(&key));

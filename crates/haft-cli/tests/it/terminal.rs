@@ -1,5 +1,8 @@
 //! The commands at which a person sits, in a real pseudo-terminal.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use crate::pty::Terminal;
 use crate::serving::Serving;
 
@@ -293,18 +296,28 @@ fn what_waits_is_listed_and_approved_beside_a_running_server() {
     assert_eq!(late.ends().code(), Some(4));
 }
 
+// A server waits for three seconds. Where the machine is so busy that the command is there for
+// longer than half of that, the server may be right to give up, and both start over.
 #[test]
 fn a_server_waits_for_a_command_that_is_about_to_end() {
     let data = tempfile::tempdir().unwrap();
-    let mut chat = Terminal::start(data.path(), &["chat"]);
-    chat.until("› ");
-    let place = data.path().to_owned();
-    let starting = std::thread::spawn(move || Serving::start(&place, Some("unknown")));
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(!starting.is_finished());
-    chat.types(CTRL_D);
-    let server = starting.join().unwrap();
-    assert_eq!(server.raw("GET", "/readyz", "", "").0, 200);
+    let server = (0..50).find_map(|_| {
+        let mut chat = Terminal::start(data.path(), &["chat"]);
+        chat.until("› ");
+        let started = Instant::now();
+        let mut process = Serving::spawn(data.path(), &[], Stdio::inherit());
+        // Long enough for the server to find the store taken; if it is not, it is not tested.
+        std::thread::sleep(Duration::from_millis(300));
+        let gave_up = process.try_wait().unwrap();
+        drop(chat);
+        let was_there = started.elapsed();
+        let has_waited = gave_up.is_none();
+        let server = has_waited.then(|| Serving::answering(process, Some("unknown"))).flatten();
+        let is_late = was_there > Duration::from_millis(1500);
+        assert!(server.is_some() || is_late, "it waited for less than {was_there:?}");
+        server
+    });
+    assert_eq!(server.unwrap().raw("GET", "/readyz", "", "").0, 200);
 }
 
 #[test]

@@ -51,7 +51,6 @@ fn audit_finds_it_whole(store: &Path) {
 #[test]
 fn d4_fifty_kills_on_postgresql_lose_nothing_and_repeat_nothing() {
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let cluster = Cluster::private();
@@ -62,7 +61,6 @@ fn d4_fifty_kills_on_postgresql_lose_nothing_and_repeat_nothing() {
 #[test]
 fn d13_nodes_that_are_killed_or_frozen_are_taken_over_and_fenced() {
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let cluster = Cluster::private();

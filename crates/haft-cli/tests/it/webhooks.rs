@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 use crate::cluster;
 use crate::commands::haft;
 use crate::serve::walk;
-use crate::serving::Serving;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::serving::{PATIENCE, Serving};
 
 /// A request as the receiver got it.
 #[derive(Debug, Clone)]

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
+#[path = "../corpora/reading.rs"]
+#[expect(clippy::disallowed_methods, reason = "reads the corpora; the ban is for the crate itself")]
+mod corpora;
 mod corpus;
 mod coverage;
 mod doubt;

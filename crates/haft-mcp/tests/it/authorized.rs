@@ -10,6 +10,7 @@ use haft_runtime::testing::user;
 use haft_runtime::{Clock, SealingKey};
 use haft_store::{Expected, Page, Place, Put, Store, Tenant, Which};
 
+use crate::gated::PATIENCE;
 use crate::guarded::{Guarded, agreed, opened};
 
 /// Where people come back to, whichever node that is.
@@ -82,10 +83,8 @@ async fn of_two_nodes_that_are_answered_at_once_one_takes_it_and_both_are_let_in
             let mounted = node.find(&name()).unwrap();
             mounted.health == Health::Up && mounted.report.tools.contains_key("reveal")
         };
-        for _ in 0..600 {
-            if is_in() {
-                break;
-            }
+        let began = std::time::Instant::now();
+        while !is_in() && began.elapsed() < PATIENCE {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         assert!(is_in(), "{:?}", node.find(&name()));

@@ -13,7 +13,9 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one on a store, which may be another's that died.
     pub(crate) fn start(directory: &Path) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_haft-mcp-conformance"))
+        let mut process = Command::new("setpriv")
+            // The kernel kills it when the test's thread ends, however it ends.
+            .args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_haft-mcp-conformance")])
             .arg(directory)
             .arg("0")
             .stdout(Stdio::piped())

@@ -57,6 +57,9 @@ fn asks() -> Definition {
     definition
 }
 
+/// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
 pub(crate) fn node(questions: &Questions, paid: &Arc<AtomicU32>) -> HaftBuilder {
     haft_mcp::install(Haft::builder(), questions).tool(pays(paid)).declare(asks())
 }
@@ -67,8 +70,13 @@ pub(crate) fn principal(name: &str) -> Principal {
 }
 
 fn settings(consent: Consent) -> ServerSettings {
-    // The clock of these tests stands still; only this wait is real.
-    ServerSettings { consent, patience: Duration::from_millis(50), ..ServerSettings::default() }
+    // The clock of these tests stands still; only this wait is real. Where the client itself
+    // approves, its call ends, and nobody is to be told meanwhile that it waits.
+    let patience = match consent {
+        Consent::IsNoApproval => Duration::from_millis(50),
+        Consent::Approves => PATIENCE,
+    };
+    ServerSettings { consent, patience, ..ServerSettings::default() }
 }
 
 /// A client over a pair of streams, as over stdio.
@@ -344,11 +352,12 @@ fn a_tool_that_asks_before_its_node_is_attached_is_heard() {
         let session = haft.open(tenant, config, actor).await.unwrap();
         let call = CallId::from_bits(haft.driver().fresh().unwrap());
         haft.propose_as(session, call, "curious", Default::default()).await.unwrap();
-        // Long enough for it to have asked.
+        // Long enough for it to have asked; if it is not, it asks a node that is attached.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let _attached = questions.attach(haft);
         let all = PendingFilter::default();
-        for _ in 0..1000 {
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
             let waiting = haft.store().pending(&all, &Page::first(9)).await.unwrap();
             if waiting.iter().any(|it| it.tool.as_str() == "request_input") {
                 return;

@@ -14,7 +14,9 @@ pub(crate) struct Guarded {
 impl Guarded {
     pub(crate) fn start() -> Self {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../haft-mcp/tests/it");
-        let mut process = Command::new("python3")
+        let mut process = Command::new("setpriv")
+            // The kernel kills it when the test's thread ends, however it ends.
+            .args(["--pdeathsig", "KILL", "python3"])
             .arg(tests.join("guarded_peer.py"))
             .stdout(Stdio::piped())
             .spawn()

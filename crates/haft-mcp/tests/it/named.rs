@@ -15,7 +15,9 @@ impl Named {
     pub(crate) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../haft-mcp/tests/it");
-        let mut process = Command::new("python3")
+        let mut process = Command::new("setpriv")
+            // The kernel kills it when the test's thread ends, however it ends.
+            .args(["--pdeathsig", "KILL", "python3"])
             .arg(tests.join("named_peer.py"))
             .arg(directory.path().join("done"))
             .stdout(Stdio::piped())

@@ -39,7 +39,9 @@ def call(request):
         token = request["params"]["_meta"]["progressToken"]
         for done in (1, 2):
             say({"method": "notifications/progress", "params": {"progressToken": token, "progress": done, "total": 2, "message": text}})
-        time.sleep(0.5)
+        # The call is over once whoever started this server has heard of its progress.
+        while not os.path.exists(f"{os.environ['COUNTER']}.{text}"):
+            time.sleep(0.01)
     if name == "sample":
         prompt = {"role": "user", "content": {"type": "text", "text": "Say a word."}}
         say({"id": "q1", "method": "sampling/createMessage", "params": {"messages": [prompt], "maxTokens": 5}})

@@ -1,7 +1,6 @@
 //! Requests that are nothing but a call, and go past rmcp.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use haft_core::tool::{Definition, Gate, InterruptBehavior, Schema};
 use haft_mcp::{HttpDoor, McpServer, Questions, ServerSettings};
@@ -12,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::direct::listening;
 use crate::fixture::Server;
-use crate::gated::principal;
+use crate::gated::{PATIENCE, principal};
 use crate::wire::{Answer, Client};
 
 /// Leaves out what is another one for every call.
@@ -98,7 +97,7 @@ async fn whoever_hangs_up_has_a_running_call_stopped() {
         let request = request.await.unwrap();
         began.notified().await;
         drop(request);
-        let told = tokio::time::timeout(Duration::from_secs(60), stopped.notified());
+        let told = tokio::time::timeout(PATIENCE, stopped.notified());
         told.await.expect("it is stopped when its client hangs up");
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::gated::PATIENCE;
+
 /// Makes requests to one server.
 pub(crate) struct Client {
     url: String,
@@ -90,7 +92,7 @@ impl Client {
         );
         let address = host.replace("localhost", "127.0.0.1");
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
         stream
     }
@@ -98,7 +100,8 @@ impl Client {
     /// Polls a task until it is in one of the states.
     pub(crate) fn task_in(&self, id: &str, states: &[&str]) -> Value {
         let mut task = Value::Null;
-        for _ in 0..600 {
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
             task = self.request("tasks/get", json!({"taskId": id}));
             if task["status"].as_str().is_some_and(|status| states.contains(&status)) {
                 return task;

@@ -5,7 +5,7 @@ import asyncio
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from haft import AWAIT, GATED, PLAIN, Haft, handle_in
+from haft import AWAIT, GATED, PLAIN, Haft, awaited, handle_in
 
 
 async def talk(haft):
@@ -16,7 +16,7 @@ async def talk(haft):
         waits = await client.call_tool(GATED, {"text": "hello"})
         handle = handle_in(waits.content[0].text)
         await asyncio.to_thread(haft.approve)
-        result = await client.call_tool(AWAIT, {"handle": handle})
+        result = await awaited(client.call_tool, handle)
         assert result.content[0].text == "hello", result
         haft.assert_one_effect()
 

@@ -8,10 +8,12 @@ import assert from "node:assert/strict";
 
 export const KEY = "peers-key";
 export const [PLAIN, GATED, AWAIT] = ["sandbox_describe", "peer_echo", "await_call"];
+/** How long to wait for a state before a peer fails. */
+export const PATIENCE_MS = 180_000;
 export const HEADERS = { Authorization: `Bearer ${KEY}` };
 
-async function until(find) {
-  const deadline = Date.now() + 60_000;
+export async function until(find) {
+  const deadline = Date.now() + PATIENCE_MS;
   for (;;) {
     const found = await find();
     if (found) return found;
@@ -30,7 +32,9 @@ export class Haft {
     const command = `["python3", "${process.env.HAFT_PEER}"]`;
     writeFileSync(config, `[mcp.servers.peer]\ncommand = ${command}\nenv = ${env}\n`);
     const args = ["serve", "--listen", "127.0.0.1:0", "--config", config, "--mcp-patience", "1s"];
-    haft.process = spawn(process.env.HAFT, [...args, "--data", join(haft.directory, "data")], {
+    // The kernel kills the server when this process ends, however it ends.
+    const withUs = ["--pdeathsig", "KILL", process.env.HAFT, ...args, "--data", join(haft.directory, "data")];
+    haft.process = spawn("setpriv", withUs, {
       env: { ...process.env, HAFT_API_KEY: KEY },
       stdio: ["ignore", "pipe", "ignore"],
     });
@@ -40,7 +44,11 @@ export class Haft {
         break;
       }
     }
-    await until(async () => (await haft.ask("mcp/servers")).data.some((s) => Object.keys(s.tools).length));
+    const isMounted = async () => (await haft.ask("mcp/servers")).data.some((s) => Object.keys(s.tools).length);
+    await until(isMounted).catch((error) => {
+      haft.process.kill("SIGKILL");
+      throw error;
+    });
     return haft;
   }
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 KEY = "peers-key"
 PLAIN, GATED, AWAIT = "sandbox_describe", "peer_echo", "await_call"
+PATIENCE = 180
+"""How many seconds to wait for a state before a peer fails."""
 PEER = Path(os.environ.get("HAFT_PEER", Path(__file__).parents[1] / "it/peer.py"))
 
 
@@ -48,7 +50,8 @@ class Haft:
         command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--mcp-patience", "1s"]
         command += ["--data", str(here / "data"), "--config", str(config)]
         self._server = subprocess.Popen(
-            command,
+            # The kernel kills the server when this process ends, however it ends.
+            ["setpriv", "--pdeathsig", "KILL", *command],
             env={**os.environ, "HAFT_API_KEY": KEY},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -61,7 +64,7 @@ class Haft:
 
     def __exit__(self, *_):
         self._server.terminate()
-        self._server.wait(timeout=30)
+        self._server.wait(timeout=PATIENCE)
         self._directory.cleanup()
 
     @property
@@ -76,7 +79,7 @@ class Haft:
             return json.load(answer)
 
     def _until(self, find):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not (found := find()):
             assert time.monotonic() < deadline, "it did not come to that"
             time.sleep(0.05)
@@ -100,6 +103,15 @@ class Haft:
 
     def assert_one_effect(self):
         assert self.effects() == ["echo"], self.effects()
+
+
+async def awaited(call, handle):
+    """Awaits the call behind a handle. A result that takes longer than the server's patience is
+    answered with the handle again."""
+    deadline = time.monotonic() + PATIENCE
+    while "Not done yet" in str(result := await call(AWAIT, {"handle": handle})):
+        assert time.monotonic() < deadline, result
+    return result
 
 
 def handle_in(text):

@@ -4,7 +4,7 @@ import asyncio
 
 from langchain_mcp_adapters.client import MultiServerMCPClient
 
-from haft import AWAIT, GATED, PLAIN, Haft, handle_in
+from haft import AWAIT, GATED, PLAIN, Haft, awaited, handle_in
 
 
 async def talk(haft):
@@ -14,7 +14,7 @@ async def talk(haft):
     await tools[PLAIN].ainvoke({})
     handle = handle_in(str(await tools[GATED].ainvoke({"text": "hello"})))
     await asyncio.to_thread(haft.approve)
-    result = await tools[AWAIT].ainvoke({"handle": handle})
+    result = await awaited(lambda name, given: tools[name].ainvoke(given), handle)
     assert "hello" in str(result), result
     haft.assert_one_effect()
 

@@ -30,8 +30,11 @@ def scripted(haft):
                 handle = handle_in(str(results[1].content))
                 haft.approve()
                 return ModelResponse([ToolCallPart(AWAIT, {"handle": handle})])
+            case _ if "Not done yet" in str(results[-1].content):
+                handle = handle_in(str(results[-1].content))
+                return ModelResponse([ToolCallPart(AWAIT, {"handle": handle})])
             case _:
-                return ModelResponse([TextPart(str(results[2].content))])
+                return ModelResponse([TextPart(str(results[-1].content))])
 
     return FunctionModel(model)
 

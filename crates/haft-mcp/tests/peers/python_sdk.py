@@ -7,7 +7,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from haft import AWAIT, GATED, PLAIN, Haft, handle_in
+from haft import AWAIT, GATED, PLAIN, Haft, awaited, handle_in
 
 
 async def answered(_context, params):
@@ -25,7 +25,7 @@ async def talk(haft):
         waits = await client.call_tool(GATED, {"text": "hello"})
         handle = handle_in(waits.content[0].text)
         await asyncio.to_thread(haft.approve)
-        result = await client.call_tool(AWAIT, {"handle": handle})
+        result = await awaited(client.call_tool, handle)
         assert result.content[0].text == "hello", result
         haft.assert_one_effect()
 

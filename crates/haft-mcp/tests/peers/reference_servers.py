@@ -8,7 +8,7 @@ from pathlib import Path
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from haft import AWAIT, Haft, handle_in
+from haft import Haft, awaited, handle_in
 
 MODERN = Path(sys.executable).parent
 LEGACY = MODERN.parents[1] / "legacy/bin"
@@ -21,7 +21,7 @@ async def call(haft, client, tool, arguments):
     if "Not done yet" not in text:
         return text
     await asyncio.to_thread(haft.approve)
-    return (await client.call_tool(AWAIT, {"handle": handle_in(text)})).content[0].text
+    return (await awaited(client.call_tool, handle_in(text))).content[0].text
 
 
 async def talk(haft, repository):

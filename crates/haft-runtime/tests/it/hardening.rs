@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::node::{Node, ann, approve, charge, proposal, tenant, tool};
+use crate::node::{Node, PATIENCE, ann, approve, charge, proposal, tenant, tool};
 use haft_core::Millis;
-use haft_core::session::{Config, Driver as DrivenBy, Input};
+use haft_core::session::{Config, Driver as DrivenBy, Event, Input};
 use haft_runtime::{Clock, Driver, InputError, Observer, Settings};
 use haft_store::{NodeId, Store};
 
@@ -32,7 +32,7 @@ fn a_call_whose_process_died_is_recovered_without_anyone_asking() {
         let node = Node::with(Store::open_sqlite(directory.path()).unwrap(), &world, |_| {});
         node.clock.advance(Millis::from_secs(3600));
         let found = node.eventually(|| async { node.pending().await.into_iter().next() });
-        let found = tokio::time::timeout(Duration::from_secs(3), found).await;
+        let found = tokio::time::timeout(PATIENCE, found).await;
         assert_eq!(found.expect("nobody looked at the interrupted call").call, call);
     });
 }
@@ -76,9 +76,9 @@ async fn a_panic_in_a_sessions_task_does_not_bury_the_session() {
     armed.store(true, Ordering::SeqCst);
     let id = haft_core::CallId::from_bits(node.driver.fresh().unwrap());
     println!("during: {:?}", node.driver.input(session, propose(id)).await);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let again = node.driver.input(session, propose(id)).await;
-    assert!(again.is_ok(), "after: {again:?}, at work: {}", node.driver.n_at_work());
+    let again = node.eventually(|| async { node.driver.input(session, propose(id)).await.ok() });
+    let again = tokio::time::timeout(PATIENCE, again).await;
+    assert!(again.is_ok(), "it takes nothing more, at work: {}", node.driver.n_at_work());
 }
 
 // One poisonous expiry must not end the sweeper, and with it the heartbeat.
@@ -92,13 +92,19 @@ async fn a_panic_while_settling_one_expiry_does_not_end_the_sweeper() {
     let session = node.open(DrivenBy::Caller).await;
     let call = node.propose(session, &charge()).await;
     node.at_rest().await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
     armed.store(true, Ordering::SeqCst);
     node.clock.advance(Millis::from_secs(30 * 24 * 3600));
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    node.eventually(|| async { (!armed.load(Ordering::SeqCst)).then_some(()) }).await;
+    // The sweeper takes it up again some time after its trouble, which may be noted after a step.
+    let over = async {
+        let second = Duration::from_secs(1);
+        while tokio::time::timeout(second, node.outcome(session, call)).await.is_err() {
+            node.clock.advance(Millis::from_secs(60));
+        }
+    };
     node.clock.advance(Millis::from_secs(60));
-    let outcome = tokio::time::timeout(Duration::from_secs(3), node.outcome(session, call)).await;
-    assert!(outcome.is_ok(), "the sweeper is dead: the expiry is never taken up again");
+    let over = tokio::time::timeout(PATIENCE, over).await;
+    assert!(over.is_ok(), "the sweeper is dead: the expiry is never taken up again");
 }
 
 // What a tool returned within its grace is what happened.
@@ -139,10 +145,18 @@ async fn a_result_that_comes_within_the_grace_is_not_thrown_away() {
         }),
     }];
     driver.input(session, Input::CallsProposed(CallsProposed { calls })).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let entries = driver.store().entries(session, 0, 100).await.unwrap();
-    let text: String = entries.iter().map(|entry| entry.body.clone()).collect();
-    assert!(text.contains("receipt 4711"), "the log says: {}", entries.last().unwrap().body);
+    let finished = async {
+        loop {
+            let entries = driver.store().entries(session, 0, 100).await.unwrap();
+            let mut events = entries.iter().map(|entry| entry.event().unwrap());
+            if let Some(over) = events.find(|event| matches!(event, Event::CallFinished { .. })) {
+                return format!("{over:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let over = tokio::time::timeout(PATIENCE, finished).await.expect("the call ends");
+    assert!(over.contains("receipt 4711"), "the log says: {over}");
 }
 
 // A node that is told to go lets its sessions go.
@@ -169,6 +183,8 @@ async fn a_node_that_shut_down_owns_nothing() {
     assert_eq!(owned, 0, "sessions still owned by a node that is gone");
 }
 
+const LEASE_MS: u64 = 1000;
+
 // Waiting for what runs takes longer than a lease: the lease must be kept meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_waits_for_its_tools_while_shutting_down_keeps_its_lease() {
@@ -176,16 +192,25 @@ async fn a_node_that_waits_for_its_tools_while_shutting_down_keeps_its_lease() {
     let store = Store::open_sqlite(directory.path()).unwrap();
     let change = |settings: &mut Settings| {
         settings.clock = Clock::System;
-        settings.lease_ttl = Duration::from_millis(300);
+        settings.lease_ttl = Duration::from_millis(LEASE_MS);
     };
     let node = Node::with(store.clone(), &Arc::default(), change);
     let session = node.open(DrivenBy::Caller).await;
     node.propose(session, &tool("hang", |_| {})).await;
     let driver = node.driver.clone();
-    let going = tokio::spawn(async move { driver.shutdown(Duration::from_secs(5)).await });
-    tokio::time::sleep(Duration::from_millis(1000)).await;
+    let going = tokio::spawn(async move { driver.shutdown(PATIENCE * 2).await });
+    // Past whatever the node has been given until now: it holds then only if it goes on to beat
+    // for longer than a lease.
+    let later = haft_store::Moment::At(Clock::System.now() + Millis(2 * LEASE_MS));
     let thief = NodeId::new("node-2").unwrap();
-    let taken = store.acquire(session, &thief, haft_store::Moment::Clock).await;
+    let is_free = async || {
+        let free = store.owned_or_orphaned(&thief, later).await.unwrap();
+        free.contains(&session)
+    };
+    assert!(is_free().await, "its lease ends before that");
+    let kept = node.eventually(|| async { (!is_free().await).then_some(()) });
+    let kept = tokio::time::timeout(PATIENCE, kept).await;
+    let is_going = !going.is_finished();
     going.abort();
-    assert!(taken.is_err(), "another node took a session whose tool still runs here: {taken:?}");
+    assert!(kept.is_ok() && is_going, "the lease of a session whose tool still runs is not kept");
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::node::{Node, World, ann, tenant, tool};
+use crate::node::{Node, PATIENCE, World, ann, tenant, tool};
 use haft_core::session::{Config, Driver as DrivenBy, Input, Opened, State, decide};
 use haft_core::{Millis, SessionId, Timestamp};
 use haft_runtime::{Boundary, Observer};
 use haft_store::{Moment, NewSession, NodeId, Store};
 
 /// Long enough that a busy machine does not lose it by itself.
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(5);
 
 /// Freezes the whole process once, right before a tool is entered, for longer than its lease.
 fn freezes_before_a_tool(meanwhile: impl Fn() + Send + Sync + 'static) -> Observer {
@@ -128,6 +128,6 @@ async fn everything_a_dead_node_left_is_taken_up_without_another_heartbeat() {
         let left = store.owned_or_orphaned(&me, Moment::Clock).await.unwrap();
         left.is_empty().then_some(())
     };
-    let taken = tokio::time::timeout(Duration::from_secs(60), node.eventually(none_left)).await;
+    let taken = tokio::time::timeout(PATIENCE, node.eventually(none_left)).await;
     assert!(taken.is_ok(), "some are left until the next heartbeat");
 }

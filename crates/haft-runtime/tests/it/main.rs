@@ -6,6 +6,8 @@
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
+#[path = "../../../haft-core/tests/corpora/reading.rs"]
+mod corpora;
 mod crashes;
 mod draining;
 mod drift;
@@ -20,3 +22,4 @@ mod resolving;
 mod settling;
 mod standing;
 mod storms;
+mod tools;

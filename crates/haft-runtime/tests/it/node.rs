@@ -19,6 +19,9 @@ use haft_core::{
 use haft_runtime::{Clock, Driver, Job, ManualClock, Performer, Settings, Task};
 use haft_store::{NodeId, Page, Pending, PendingFilter, Store, Tenant};
 
+/// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
 /// Hands that do what a tool's name says, and count the effects in a world that outlives every
 /// crash.
 #[derive(Default)]
@@ -125,7 +128,7 @@ impl Node {
         let store = Store::open_sqlite(directory).unwrap();
         let mut settings = Settings::new(NodeId::new("node-1").unwrap());
         settings.clock = Clock::Manual(clock.clone());
-        settings.stop_grace = Duration::from_millis(20);
+        settings.stop_grace = Duration::from_millis(500);
         settings.sweep_every = Duration::from_millis(5);
         let hands = Arc::new(Hands { world: Arc::clone(world) });
         let driver = Driver::start(store, hands, &settings);
@@ -141,7 +144,8 @@ impl Node {
         let clock = ManualClock::at(Timestamp::from_ms(1_000_000));
         let mut settings = Settings::new(NodeId::new("node-1").unwrap());
         settings.clock = Clock::Manual(clock.clone());
-        settings.stop_grace = Duration::from_millis(200);
+        // Longer than a busy machine keeps a thread waiting: a tool that stops does so in time.
+        settings.stop_grace = Duration::from_secs(2);
         settings.sweep_every = Duration::from_millis(5);
         change(&mut settings);
         let hands = Arc::new(Hands { world: Arc::clone(world) });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cluster::{self, Cluster};
-use crate::node::{Node, proposal, tool};
+use crate::cluster::{Cluster, is_left_out};
+use crate::node::{Node, PATIENCE, proposal, tool};
 use crate::proxy::{Cut, Proxy, Then};
 use haft_core::session::{CallsProposed, Driver as DrivenBy, Event, Input};
 use haft_core::tool::{Concurrency, ToolSpec};
@@ -64,15 +64,6 @@ impl Setting {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what a run leaves out is said aloud")]
-fn is_left_out() -> bool {
-    let left_out = cluster::is_left_out();
-    if left_out {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
-    }
-    left_out
-}
-
 fn alone(name: &str) -> ToolSpec {
     tool(name, |definition| definition.concurrency = Concurrency::Exclusive)
 }
@@ -83,17 +74,17 @@ async fn an_outage_longer_than_the_lease_loses_no_report() {
     if is_left_out() {
         return;
     }
-    let setting = Setting::new(Duration::from_secs(2)).await;
+    const LEASE: Duration = Duration::from_secs(10);
+    let setting = Setting::new(LEASE).await;
     let (node, session) = (&setting.node, setting.session);
     let first = node.propose(session, &alone("waiting")).await;
     let second = node.propose(session, &tool("second", |_| {})).await;
     node.begun(first).await;
     setting.proxy.cut();
     node.world.open();
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(LEASE + Duration::from_secs(2)).await;
     // Whoever asks meanwhile is told so, and does not wait along.
-    let asked =
-        tokio::time::timeout(Duration::from_secs(20), node.driver.input(session, Input::Woken));
+    let asked = tokio::time::timeout(PATIENCE, node.driver.input(session, Input::Woken));
     let told = asked.await.expect("an answer, however bad");
     assert!(matches!(told, Err(InputError::StoreAway(_))), "{told:?}");
     setting.proxy.heal();
@@ -110,7 +101,7 @@ async fn s4_26_a_commit_whose_answer_is_lost_is_read_back_and_its_effect_happens
     if is_left_out() {
         return;
     }
-    let setting = Setting::new(Duration::from_secs(10)).await;
+    let setting = Setting::new(Duration::from_secs(60)).await;
     for (n, cut) in [Cut::BeforeCommit, Cut::AfterCommit].into_iter().cycle().take(10).enumerate() {
         setting.proxy.cut_next(cut, Then::Heals);
         let call = setting.node.propose(setting.session, &tool("charge", |_| {})).await;
@@ -137,6 +128,7 @@ async fn an_append_of_unknown_fate_is_made_up_for_when_the_database_is_back() {
         let before = setting.proxy.n_cuts();
         node.world.open();
         node.eventually(|| async { (setting.proxy.n_cuts() > before).then_some(()) }).await;
+        // Longer than the store tries to find out. Should it be shorter, then it found out.
         tokio::time::sleep(Duration::from_secs(12)).await;
         setting.proxy.heal();
         assert!(node.outcome(session, first).await.is_ok());

@@ -22,7 +22,6 @@ pub(crate) async fn on_both<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
     let directory = tempfile::tempdir().unwrap();
     test(Store::open_sqlite(directory.path()).unwrap()).await;
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let cluster = Cluster::private();

@@ -51,7 +51,6 @@ fn storms_on_sqlite_break_no_invariant() {
 #[test]
 fn storms_on_postgresql_break_no_invariant() {
     if cluster::is_left_out() {
-        println!("left out: PostgreSQL (HAFT_TEST_FAST=1)");
         return;
     }
     let cluster = Cluster::private();

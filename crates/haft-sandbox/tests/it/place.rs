@@ -136,7 +136,7 @@ impl Sleeper {
     pub(crate) fn until(&self, count: usize) {
         let since = Instant::now();
         while self.alive() != count {
-            assert!(since.elapsed() < Duration::from_secs(120), "{} are alive", self.alive());
+            assert!(since.elapsed() < Duration::from_secs(180), "{} are alive", self.alive());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -52,6 +52,24 @@ export async function at(place, { of = server, ...options } = {}) {
   return page;
 }
 
+/**
+ * Holds back the decisions of some tabs until each of them has sent one. Otherwise a slow tab may
+ * hear that another was first, and send nothing.
+ */
+export async function decideTogether(tabs) {
+  let sent = 0;
+  let release;
+  const allSent = new Promise((done) => (release = done));
+  for (const tab of tabs) {
+    await tab.route("**/resolve", async (route) => {
+      sent += 1;
+      if (sent === tabs.length) release();
+      await allSent;
+      await route.continue();
+    });
+  }
+}
+
 export const button = (page, name) => page.getByRole("button", { name, exact: true });
 
 /** How the waits of a session ended, in order. */

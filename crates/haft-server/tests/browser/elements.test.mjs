@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 
 import { MARKUP, finished, log, proposed, waiting } from "./fixtures.mjs";
-import { axeFindings, launch, open, serveStatic } from "./harness.mjs";
+import { armed, axeFindings, drawn, launch, open, serveStatic } from "./harness.mjs";
 
 const PAGE = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Elements</title>
 <link rel="icon" href="data:,"><script type="module" src="/page.js"></script></head><body><main><h1>A page</h1><h2>Cards</h2><div id="place"></div></main></body></html>`;
@@ -206,7 +206,7 @@ test("everything can be done without a mouse", async () => {
     if (names.at(-1).includes("Approve")) break;
   }
   assert.match(names.join(" → "), /Why you are asked.*Edit.*Note.*Deny.*Approve/s);
-  await shown.waitForTimeout(600);
+  await armed(shown);
   await shown.keyboard.press("Enter");
   await shown.getByText("Approved by you").waitFor();
   await shown.context().close();
@@ -246,7 +246,7 @@ test("nothing that is displayed is taken for markup", async () => {
   const slots = shown.locator("haft-timeline details.call");
   await slots.first().waitFor();
   for (let at = 0; at < await slots.count(); at += 1) await slots.nth(at).locator("summary").first().click();
-  await shown.waitForTimeout(200);
+  await shown.waitForFunction(() => [...document.querySelector("haft-timeline").shadowRoot.querySelectorAll("details.call")].every(({ open }) => open));
   const foreign = await shown.evaluate(() => {
     const roots = [document, ...[...document.querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean)];
     return roots.flatMap((root) => [...root.querySelectorAll("img, script:not([src]), svg[onload], [onerror], iframe, b, i:not([class]) > *")]).length;
@@ -368,7 +368,7 @@ for (const scheme of ["light", "dark"]) {
     const shown = await page({ scheme });
     for (const [tag, more] of [["haft-approval", {}], ["haft-elicitation", QUESTION], ["haft-settlement", { kind: "settlement", reason: "in_doubt" }]]) {
       await shown.evaluate(([name, pending]) => window.put(name, pending), [tag, waiting(more)]);
-      await shown.waitForTimeout(600);
+      await armed(shown);
       if (tag === "haft-approval") {
         await shown.getByRole("button", { name: "Edit" }).click();
         await shown.getByText("Bounded…").click();
@@ -398,14 +398,13 @@ test("a session of 5,000 events is in the page only where it is looked at", asyn
     events.push(proposed(`call_${at}`, "read_file", { arguments: { path: `/work/${at}.txt` } }), { type: "call.admitted", call: `call_${at}`, permit: {} },
       { type: "call.started", call: `call_${at}`, attempt: 1, cause: "first" }, finished(`call_${at}`, "read_file", { ok: { content: [{ type: "text", text: `content ${at}` }] } }));
   }
-  const { took, nodes, items } = await shown.evaluate(async (entries) => {
+  const { took, items } = await shown.evaluate(async (entries) => {
     const began = performance.now();
     const model = window.timeline(entries);
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-    const took = performance.now() - began;
-    await new Promise((done) => setTimeout(done, 200));
-    return { took, items: model.items.length, nodes: document.querySelector("haft-timeline").shadowRoot.querySelectorAll("*").length };
+    return { took: performance.now() - began, items: model.items.length };
   }, log(events));
+  const { nodes } = await drawn(shown);
   assert.ok(items > 1200 && nodes < 4000, `${items} items, ${nodes} nodes`);
   const frames = await shown.evaluate(async () => {
     const times = [];

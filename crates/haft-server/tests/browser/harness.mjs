@@ -8,6 +8,8 @@ import path from "node:path";
 import axe from "axe-core";
 import { chromium } from "playwright-core";
 
+import { PATIENCE_MS, until } from "../sdk-ts/serving.mjs";
+
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const CONSOLE = path.join(HERE, "../../console");
 
@@ -19,6 +21,7 @@ const TYPES = { ".js": "text/javascript", ".css": "text/css", ".html": "text/htm
 export async function launch() {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    timeout: PATIENCE_MS,
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
       "--disable-component-update", "--disable-sync", "--font-render-hinting=none"],
   });
@@ -50,6 +53,57 @@ export async function axeFindings(page) {
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.flat().join(" ")).join(" | ")}`);
 }
 
+/** Counts the requests that a page waits for, without the streams, which never end. */
+function countRequests(page) {
+  const open = new Set();
+  page.openRequests = open;
+  page.on("request", (request) => request.headers().accept !== "text/event-stream" && open.add(request));
+  for (const over of ["requestfinished", "requestfailed"]) page.on(over, (request) => open.delete(request));
+}
+
+/** Waits until a page has what it asked for and draws nothing new. */
+export async function settled(page) {
+  let before = Number.NaN;
+  await until(async () => {
+    const now = page.openRequests.size === 0 ? await page.evaluate(() => new Promise((done) => {
+      const nodes = (root) => [...root.querySelectorAll("*")].reduce((sum, { shadowRoot }) => sum + 1 + (shadowRoot ? nodes(shadowRoot) : 0), 0);
+      requestAnimationFrame(() => requestAnimationFrame(() => done(nodes(document))));
+    })) : Number.NaN;
+    const same = now === before;
+    before = now;
+    return same && page.openRequests.size === 0;
+  }, "the page to settle");
+}
+
+/** Waits until the card that is shown takes clicks: a new one takes none for a moment. */
+export async function armed(page) {
+  await until(async () => (await page.locator("button[aria-disabled]").count()) === 0, "the card to take clicks");
+}
+
+/**
+ * Waits until a timeline has drawn all of its chunks that are near the window and none of the
+ * others, and returns how many there are of each and how many nodes they have.
+ */
+export async function drawn(page) {
+  return until(() => page.evaluate(() => {
+    const MARGIN = 1_200;
+    const timeline = document.querySelector("haft-timeline");
+    const scroller = timeline.closest(".scroll");
+    const { top, bottom } = scroller ? scroller.getBoundingClientRect() : { top: 0, bottom: innerHeight };
+    const isWithin = ({ element }, margin) => {
+      const box = element.getBoundingClientRect();
+      return box.bottom > top - margin && box.top < bottom + margin;
+    };
+    const { chunks } = timeline;
+    const shown = chunks.filter(({ element }) => element.childElementCount > 0);
+    // A chunk whose edge is the margin's, to the pixel, may be either.
+    const isSettled = chunks.length > 0 && shown.every((chunk) => isWithin(chunk, MARGIN + 1))
+      && chunks.filter((chunk) => isWithin(chunk, MARGIN - 1)).every((chunk) => shown.includes(chunk));
+    const nodes = timeline.shadowRoot.querySelectorAll("*").length;
+    return isSettled && { shown: shown.length, chunks: chunks.length, nodes };
+  }), "the timeline to draw what is near the window and no more");
+}
+
 /** Opens a page and keeps what went wrong in it. */
 export async function open(browser, url, { scheme = "light", width = 1280, height = 900, ...more } = {}) {
   const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height }, deviceScaleFactor: 2, reducedMotion: "reduce", ...more });
@@ -61,7 +115,8 @@ export async function open(browser, url, { scheme = "light", width = 1280, heigh
     });
   }
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(PATIENCE_MS);
+  countRequests(page);
   page.troubles = [];
   page.on("pageerror", (error) => page.troubles.push(error.message));
   page.on("console", (message) => message.type() === "error" && page.troubles.push(message.text()));

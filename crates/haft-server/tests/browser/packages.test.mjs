@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { button } from "./desk.mjs";
-import { axeFindings, launch, open, serveStatic } from "./harness.mjs";
+import { armed, axeFindings, launch, open, serveStatic } from "./harness.mjs";
 import { asPages, exported, packed, react, typeChecked, vue } from "./packed.mjs";
 import { KEY, Server } from "./server.mjs";
 
@@ -138,10 +138,12 @@ for (const name of ["plain", "react", "vue"]) {
     await button(opened, "Send answer").first().click();
     const card = opened.locator("#root haft-approval").first();
     await card.locator("tr.added").waitFor();
-    await opened.waitForTimeout(700);
+    await armed(opened);
     assert.deepEqual(await axeFindings(opened), []);
     await card.getByRole("button", { name: "Approve", exact: true }).click();
     await opened.locator("haft-timeline").getByText("That was the tour").waitFor();
+    // The log may say that it goes on before the card has its answer.
+    await server.until(() => opened.evaluate(() => window.over.length === 2), "both cards to be over");
     assert.deepEqual(await opened.evaluate(() => window.over), ["answer", "approve"]);
     assert.deepEqual(opened.troubles, []);
     await opened.context().close();

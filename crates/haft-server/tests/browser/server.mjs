@@ -1,11 +1,13 @@
 /** A real `haft serve`, which can be killed and started again. */
 
-import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
+import { PATIENCE_MS, endsWithUs, stopped, until, within } from "../sdk-ts/serving.mjs";
+
+export { PATIENCE_MS };
 export const KEY = "test-key";
 
 /** The binary under test; `cargo xtask test` says where it is. */
@@ -38,9 +40,9 @@ export class Server {
     const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.data, ...(this.options.args ?? [])];
     const env = { ...process.env, HAFT_API_KEY: KEY, OPENAI_API_KEY: "", ANTHROPIC_API_KEY: "" };
     for (const name of ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"]) delete env[name];
-    this.process = spawn(BINARY, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+    this.process = endsWithUs(BINARY, args, { env, stdio: ["ignore", "pipe", "pipe"] });
     this.process.stderr.on("data", (text) => process.env.HAFT_LOUD && process.stderr.write(text));
-    this.address = await new Promise((done, failed) => {
+    const said = new Promise((done, failed) => {
       let text = "";
       this.process.stdout.on("data", (more) => {
         text += more;
@@ -49,13 +51,12 @@ export class Server {
       });
       this.process.once("exit", (code) => failed(new Error(`haft serve ended with ${code}`)));
     });
+    this.address = await within(said, "the console's address");
   }
 
   /** Kills it as a power cut would. */
   async kill() {
-    const gone = new Promise((done) => this.process.once("exit", done));
-    this.process.kill("SIGKILL");
-    await gone;
+    await stopped(this.process, "SIGKILL");
   }
 
   async stop() {
@@ -90,18 +91,12 @@ export class Server {
   }
 
   /** Waits until something holds. */
-  async until(what, text = "it") {
-    const end = Date.now() + 60_000;
-    for (;;) {
-      const found = await what();
-      if (found) return found;
-      if (Date.now() > end) throw new Error(`waited in vain for ${text}`);
-      await new Promise((done) => setTimeout(done, 100));
-    }
+  until(what, text = "it") {
+    return until(what, text);
   }
 
-  async waiting(kind) {
-    return this.until(async () => (await this.get("/pending")).data.find((wait) => wait.kind === kind), `a wait for ${kind}`);
+  async waiting(kind, session) {
+    return this.until(async () => (await this.get(`/pending?session=${session}`)).data.find((wait) => wait.kind === kind), `a wait for ${kind}`);
   }
 
   /** A session of the tour that waits for its question to be answered. */

@@ -122,7 +122,7 @@ test("the rules of an agent say what is asked about and why, and follow its poli
 
 test("a session says when it goes on by itself, and that can be taken back", async () => {
   const session = await server.tour();
-  await server.waiting("elicitation");
+  await server.waiting("elicitation", session);
   await server.post(`/wakes/${session}`, { after_ms: 3_600_000, reason: "Look whether anyone answered" });
   const page = await at(`/sessions/${session}`, { width: 1360 });
   await page.getByText("Look whether anyone answered").waitFor();
@@ -135,7 +135,7 @@ test("a session says when it goes on by itself, and that can be taken back", asy
 
 test("a journal is shown entry by entry and said to be whole", async () => {
   const session = await server.tour();
-  await server.waiting("elicitation");
+  await server.waiting("elicitation", session);
   const page = await at(`/audit/${session}`, { width: 1360 });
   const head = (await server.events(session)).length;
   await page.getByText(`Whole: ${head} entries`).waitFor();

@@ -6,12 +6,11 @@ import { after, before, test } from "node:test";
 
 import { HttpAgent } from "@ag-ui/client";
 
-import { ASKING, CUSTOM, headers, start } from "./server.mjs";
+import { ASKING, CUSTOM, headers, start, timeout } from "./server.mjs";
 
-const timeout = 60_000;
 let server;
 before(async () => void (server = await start()));
-after(() => server.stop());
+after(() => server?.stop());
 
 async function thread(tools, text) {
   const agent = await server.agent(tools);

@@ -11,12 +11,12 @@ import {
   lastAssistantMessageIsCompleteWithToolCalls,
 } from "ai";
 
-import { ASKING, CUSTOM, headers, start } from "./server.mjs";
+import { until } from "../sdk-ts/serving.mjs";
+import { ASKING, CUSTOM, headers, start, timeout } from "./server.mjs";
 
-const timeout = 60_000;
 let server;
 before(async () => void (server = await start()));
-after(() => server.stop());
+after(() => server?.stop());
 
 /** What a framework would keep for its components. */
 class State {
@@ -46,9 +46,7 @@ const parts = (chat, type) => chat.lastMessage.parts.filter((part) => part.type 
 const said = (chat) => parts(chat, "text").map((part) => part.text).join("");
 
 async function settled(chat) {
-  for (let n = 0; n < 600 && chat.status !== "ready" && chat.status !== "error"; n++) {
-    await new Promise((done) => setTimeout(done, 50));
-  }
+  await until(() => chat.status === "ready" || chat.status === "error", "the chat to be answered");
   assert.equal(chat.status, "ready", String(chat.error));
 }
 

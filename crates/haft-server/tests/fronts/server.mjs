@@ -1,14 +1,14 @@
 // A real `haft serve` whose model is a local fake of the provider's HTTP API, and two agents on it.
 
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { fakeProvider } from "../sdk-ts/fake_provider.mjs";
-import { apiOf } from "../sdk-ts/serving.mjs";
+import { PATIENCE_MS, apiOf, endsWithUs, stopped } from "../sdk-ts/serving.mjs";
 
 const KEY = "test-admin-key";
+export const timeout = PATIENCE_MS;
 export const headers = { authorization: `Bearer ${KEY}` };
 export const ASKING = {
   type: "agent_toolset_20260401",
@@ -24,7 +24,7 @@ export const CUSTOM = {
 export async function start() {
   const provider = await fakeProvider();
   const data = mkdtempSync(join(tmpdir(), "haft-fronts-"));
-  const process_ = spawn(process.env.HAFT, ["serve", "--listen", "127.0.0.1:0", "--data", data], {
+  const process_ = endsWithUs(process.env.HAFT, ["serve", "--listen", "127.0.0.1:0", "--data", data], {
     env: { ...process.env, HAFT_API_KEY: KEY, ANTHROPIC_BASE_URL: provider.url, ANTHROPIC_API_KEY: "fake" },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -45,9 +45,7 @@ export async function start() {
     environment: environment.id,
     agent: async (tools) => (await post("/v1/agents", { name: "test", model: "claude-opus-5-5", tools })).id,
     stop: async () => {
-      const ended = new Promise((done) => process_.once("exit", done));
-      process_.kill("SIGTERM");
-      await ended;
+      await stopped(process_);
       provider.close();
       rmSync(data, { recursive: true });
     },

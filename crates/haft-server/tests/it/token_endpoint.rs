@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::threads::PATIENCE;
+
 /// Whoever gives access tokens, killed when it is dropped.
 pub(crate) struct TokenEndpoint {
     process: Child,
@@ -18,7 +20,9 @@ impl TokenEndpoint {
     pub(crate) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/token_peer.py");
-        let mut process = Command::new("python3")
+        let mut process = Command::new("setpriv")
+            // The kernel kills it when the test's thread ends, however it ends.
+            .args(["--pdeathsig", "KILL", "python3"])
             .arg(script)
             .arg(directory.path().join("done"))
             .stdout(Stdio::piped())
@@ -33,7 +37,8 @@ impl TokenEndpoint {
     pub(crate) async fn meanwhile(&self, n_asked: usize, something: impl AsyncFnOnce()) {
         let held = self.directory.path().join("held");
         std::fs::write(&held, "").unwrap();
-        for _ in 0..2000 {
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
             if self.asked().len() >= n_asked {
                 something().await;
                 return std::fs::remove_file(held).unwrap();

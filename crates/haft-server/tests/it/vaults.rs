@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::house::{House, Visitor};
 use crate::named::Named;
-use crate::threads::{BOSS, Scout, of_kind, until};
+use crate::threads::{BOSS, PATIENCE, Scout, of_kind, until};
 
 /// A model that has a server say whom it sees.
 const CALLS: &str = r#"{
@@ -144,7 +144,8 @@ impl Ground {
         let before = of_kind(&self.ann.get(&path).await, "agent.mcp_tool_result").len();
         let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
         self.ann.post(&path, &json!({"events": [said]})).await;
-        for _ in 0..2000 {
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
             let events = self.ann.get(&path).await;
             let last = events["data"].as_array().unwrap().last().unwrap();
             let results = of_kind(&events, "agent.mcp_tool_result");

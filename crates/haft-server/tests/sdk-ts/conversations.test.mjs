@@ -1,7 +1,6 @@
 // The official TypeScript SDK, unmodified, against a real `haft serve`.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,18 +11,19 @@ import Anthropic, { BadRequestError, ConflictError, NotFoundError } from "@anthr
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 
 import { fakeProvider } from "./fake_provider.mjs";
-import { apiOf } from "./serving.mjs";
+import { PATIENCE_MS, apiOf, endsWithUs, stopped, until } from "./serving.mjs";
 
 const TOOLSET = { type: "agent_toolset_20260401" };
 const ASKING = { ...TOOLSET, default_config: { permission_policy: { type: "always_ask" } } };
 const KEY = "test-admin-key";
+const timeout = PATIENCE_MS;
 
 let provider, server, data, client, environment;
 
 before(async () => {
   provider = await fakeProvider();
   data = mkdtempSync(join(tmpdir(), "haft-ts-"));
-  server = spawn(process.env.HAFT, ["serve", "--listen", "127.0.0.1:0", "--data", data], {
+  server = endsWithUs(process.env.HAFT, ["serve", "--listen", "127.0.0.1:0", "--data", data], {
     env: { ...process.env, HAFT_API_KEY: KEY, ANTHROPIC_BASE_URL: provider.url, ANTHROPIC_API_KEY: "fake" },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -33,11 +33,10 @@ before(async () => {
 });
 
 after(async () => {
-  const ended = new Promise((done) => server.once("exit", done));
-  server.kill("SIGTERM");
-  assert.equal(await ended, 0);
+  const code = await stopped(server);
   provider.close();
   rmSync(data, { recursive: true });
+  assert.equal(code, 0);
 });
 
 async function openSession(tools) {
@@ -72,7 +71,7 @@ const only = (events, kind) => {
   return found[0];
 };
 
-test("an agent uses tools, and what was streamed is what is listed", { timeout: 60_000 }, async () => {
+test("an agent uses tools, and what was streamed is what is listed", { timeout }, async () => {
   const session = await openSession([TOOLSET]);
   provider.willAnswer([{ tool: "bash", input: { command: "echo from $PWD" } }], [{ text: "done" }]);
   const events = await untilIdle(session, [say("look")]);
@@ -81,7 +80,7 @@ test("an agent uses tools, and what was streamed is what is listed", { timeout: 
   assert.deepEqual(listed.map((event) => event.id), events.map((event) => event.id));
 });
 
-test("deltas preview the message", { timeout: 60_000 }, async () => {
+test("deltas preview the message", { timeout }, async () => {
   const session = await openSession([]);
   provider.willAnswer([{ text: "hello" }]);
   const events = await untilIdle(session, [say("hi")], "end_turn", { event_deltas: ["agent.message"] });
@@ -91,7 +90,7 @@ test("deltas preview the message", { timeout: 60_000 }, async () => {
   assert.equal(deltas.map((event) => event.delta.content.text).join(""), "hello");
 });
 
-test("always_ask: allow, and deny with a message", { timeout: 60_000 }, async () => {
+test("always_ask: allow, and deny with a message", { timeout }, async () => {
   const session = await openSession([ASKING]);
   provider.willAnswer(
     [{ tool: "bash", input: { command: "echo ran" } }, { tool: "bash", input: { command: "rm x" } }],
@@ -107,7 +106,7 @@ test("always_ask: allow, and deny with a message", { timeout: 60_000 }, async ()
   assert.match(JSON.stringify(provider.requests[1].messages.at(-1)), /never/);
 });
 
-test("an interrupt frees a session that waits", { timeout: 60_000 }, async () => {
+test("an interrupt frees a session that waits", { timeout }, async () => {
   const session = await openSession([ASKING]);
   provider.willAnswer([{ tool: "bash", input: { command: "echo x" } }]);
   const asked = await untilIdle(session, [say("go")], "requires_action");
@@ -116,22 +115,21 @@ test("an interrupt frees a session that waits", { timeout: 60_000 }, async () =>
   await assert.rejects(client.beta.sessions.events.send(session.id, late), BadRequestError);
 });
 
-test("a client that reconnects finds what it missed", { timeout: 60_000 }, async () => {
+test("a client that reconnects finds what it missed", { timeout }, async () => {
   const session = await openSession([ASKING]);
   provider.willAnswer([{ tool: "bash", input: { command: "echo x" } }], [{ text: "done" }]);
   const asked = await untilIdle(session, [say("go")], "requires_action");
   // Nobody listens while it goes on.
   const events = [confirm(only(asked, "agent.tool_use").id, "allow")];
   await client.beta.sessions.events.send(session.id, { events });
-  for (;;) {
+  await until(async () => {
     const listed = await all(client.beta.sessions.events.list(session.id));
     assert.deepEqual(listed.slice(0, asked.length).map((event) => event.id), asked.map((event) => event.id));
-    if (listed.at(-1).type === "session.status_idle" && listed.length > asked.length) break;
-    await new Promise((later) => setTimeout(later, 20));
-  }
+    return listed.at(-1).type === "session.status_idle" && listed.length > asked.length;
+  }, "the rest of the session");
 });
 
-test("the SDK's own session tool runner runs custom tools", { timeout: 60_000 }, async () => {
+test("the SDK's own session tool runner runs custom tools", { timeout }, async () => {
   const inputSchema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
   const description = "The weather in a city.";
   const session = await openSession([{ type: "custom", name: "get_weather", description, input_schema: inputSchema }]);
@@ -146,7 +144,7 @@ test("the SDK's own session tool runner runs custom tools", { timeout: 60_000 },
   assert.match(JSON.stringify(provider.requests[1].messages.at(-1)), /weather of Bern/);
 });
 
-test("a memory is changed only as it was seen", { timeout: 60_000 }, async () => {
+test("a memory is changed only as it was seen", { timeout }, async () => {
   const store = await client.beta.memoryStores.create({ name: "Notes" });
   const { memories } = client.beta.memoryStores;
   const memory = await memories.create(store.id, { path: "/a.md", content: "one" });
@@ -163,13 +161,13 @@ test("a memory is changed only as it was seen", { timeout: 60_000 }, async () =>
   await assert.rejects(memories.create(store.id, { path: "/b", content: "" }), BadRequestError);
 });
 
-test("files come back as they were", { timeout: 60_000 }, async () => {
+test("files come back as they were", { timeout }, async () => {
   const file = await client.beta.files.upload({ file: new File(["content"], "a.txt", { type: "text/plain" }) });
   assert.equal(file.filename, "a.txt");
   assert.equal(await (await client.beta.files.download(file.id)).text(), "content");
 });
 
-test("archived and missing objects raise the SDK's exceptions", { timeout: 60_000 }, async () => {
+test("archived and missing objects raise the SDK's exceptions", { timeout }, async () => {
   await assert.rejects(client.beta.sessions.retrieve("sesn_00000000000000000000000000"), NotFoundError);
   const agent = await client.beta.agents.create({ name: "x", model: "claude-opus-5-5" });
   await client.beta.agents.archive(agent.id);

@@ -44,6 +44,8 @@ export async function fakeProvider() {
     response.end();
   });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  // A test that fails before it closes this one ends nevertheless.
+  server.unref();
   fake.url = `http://127.0.0.1:${server.address().port}`;
   fake.willAnswer = (...answers) => {
     fake.answers = answers;

@@ -11,6 +11,8 @@ import pytest
 from fake_provider import FakeProvider
 
 KEY = "test-admin-key"
+PATIENCE = 180
+"""How many seconds to wait for a state before a test fails. No test passes by how long it takes."""
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +39,36 @@ def keys(data):
     return made
 
 
+def until(find, what="it"):
+    """Calls `find` until it returns something, and returns that."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := find()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+    return found
+
+
+@contextmanager
+def started(command, **options):
+    """A process that ends with the block, and with this process even if that is killed."""
+    # The kernel sends the signal when the parent ends.
+    command = ["setpriv", "--pdeathsig", "KILL", *command]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def api_of(server):
+    """Reads where a server that has just been started answers."""
+    said = (line.split() for line in server.stdout)
+    api = next((words[1] for words in said if words[:1] == ["api"]), None)
+    assert api, f"haft serve ended with {server.wait()}"
+    return api.removesuffix("/v1")
+
+
 @contextmanager
 def serving(provider, data, *options):
     environment = {
@@ -46,14 +78,10 @@ def serving(provider, data, *options):
         "ANTHROPIC_API_KEY": "fake",
     }
     command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
-    server = subprocess.Popen(
-        command + list(options), env=environment, stdout=subprocess.PIPE, text=True
-    )
-    said = (line.split() for line in server.stdout)
-    api = next(words[1] for words in said if words[:1] == ["api"])
-    yield api.removesuffix("/v1")
-    server.terminate()
-    assert server.wait(timeout=30) == 0
+    with started(command + list(options), env=environment) as server:
+        yield api_of(server)
+        server.terminate()
+        assert server.wait(timeout=PATIENCE) == 0
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +129,7 @@ def until_idle(client):
 
     def until_idle(session, send, reason="end_turn"):
         seen = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         with client.beta.sessions.events.stream(session.id) as stream:
             client.beta.sessions.events.send(session.id, events=send)
             for event in stream:

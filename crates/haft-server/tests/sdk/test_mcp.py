@@ -9,7 +9,7 @@ from pathlib import Path
 import anthropic
 import pytest
 
-from conftest import KEY, serving
+from conftest import KEY, PATIENCE, serving
 
 PEER = Path(__file__).parents[3] / "haft-mcp/tests/it/peer.py"
 
@@ -28,13 +28,13 @@ class Mounting:
         headers = {"x-api-key": KEY, "content-type": "application/json"}
         request = urllib.request.Request(f"{self.url}/haft/v1/mcp{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
     def until(self, holds):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             server = next(iter(self.ask("GET", "/servers")[1]["data"]), None)
             if server and holds(server):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anthropic
 
-from conftest import KEY, serving
+from conftest import KEY, PATIENCE, serving
 
 # What holds for every answer, however the request was made.
 CHECKS = [
@@ -35,7 +35,7 @@ def test_requests_made_from_the_description_find_no_fault(provider, tmp_path):
             "--phases=examples,coverage,fuzzing",
             "--max-time=60",
             "--max-examples=25",
-            "--request-timeout=20",
+            f"--request-timeout={PATIENCE}",
             "--seed=1",
             # Several trip over CPython 3.11, whose `ast` is not safe for threads.
             "--workers=1",
@@ -43,7 +43,7 @@ def test_requests_made_from_the_description_find_no_fault(provider, tmp_path):
             "--no-color",
             "--warnings=off",
         ]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=180)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60 + 2 * PATIENCE)
         assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]
 
 

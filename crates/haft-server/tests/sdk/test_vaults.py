@@ -12,32 +12,29 @@ from pathlib import Path
 import anthropic
 import pytest
 
-from conftest import KEY, serving
+from conftest import KEY, PATIENCE, serving, started
 
 PEER = Path(__file__).parents[3] / "haft-mcp/tests/it/named_peer.py"
 TOKENS = Path(__file__).parents[1] / "it/token_peer.py"
 
 
 @contextmanager
-def started(script, done):
-    command = [sys.executable, str(script), str(done)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    yield process.stdout.readline().strip()
-    process.kill()
-    process.wait()
+def listening(script, done):
+    with started([sys.executable, str(script), str(done)]) as process:
+        yield process.stdout.readline().strip()
 
 
 @pytest.fixture
 def peer(tmp_path):
     """A server that knows its callers by their tokens."""
-    with started(PEER, tmp_path / "done") as url:
+    with listening(PEER, tmp_path / "done") as url:
         yield url
 
 
 @pytest.fixture
 def token_endpoint(tmp_path):
     """Whoever gives access tokens for it."""
-    with started(TOKENS, tmp_path / "asked") as url:
+    with listening(TOKENS, tmp_path / "asked") as url:
         yield url
 
 
@@ -56,7 +53,7 @@ def mount(url, peer, token):
     request = urllib.request.Request(
         f"{url}/haft/v1/mcp/servers", json.dumps(body).encode(), headers
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         assert json.load(answer)["tools"]["who"] == "named_who"
 
 

@@ -15,7 +15,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from conftest import KEY, serving
+from conftest import KEY, PATIENCE, api_of, serving, started
+from conftest import until as until_found
 from test_conversations import ASKING, TOOLSET, confirm, say, the
 
 
@@ -52,15 +53,22 @@ def test_metrics_are_read_by_prometheus_own_parser(base_url, provider, open_sess
     for n in range(50):
         assert fetch(f"{base_url}/nowhere/{n}")[0] == 404
         assert fetch(f"{base_url}/haft/v1/sessions/sesn_{n}", **{"x-api-key": KEY})[0] == 404
-    time.sleep(2.1)  # what the store says is good for two seconds
-    after, text = read_metrics(base_url)
 
-    def grown(family, name, **labels):
-        return value(after, family, name, **labels) - value(before, family, name, **labels)
+    def counted():
+        after, text = read_metrics(base_url)
 
-    assert grown("haft_calls", "haft_calls_total", outcome="ok") >= 1
-    assert grown("haft_model_requests", "haft_model_requests_total", result="answered") >= 2
-    assert grown("haft_model_tokens", "haft_model_tokens_total", direction="input") >= 20
+        def grown(family, name, **labels):
+            return value(after, family, name, **labels) - value(before, family, name, **labels)
+
+        is_all = (
+            grown("haft_calls", "haft_calls_total", outcome="ok") >= 1
+            and grown("haft_model_requests", "haft_model_requests_total", result="answered") >= 2
+            and grown("haft_model_tokens", "haft_model_tokens_total", direction="input") >= 20
+        )
+        return (after, text) if is_all else None
+
+    # The server answers with what the store said up to two seconds ago.
+    after, text = until_found(counted, "the call, two questions and their tokens")
     route = "/haft/v1/sessions/{session}/"
     requests = ("haft_http_requests", "haft_http_requests_total")
     assert value(after, *requests, status="404", method="GET") >= 100
@@ -99,7 +107,7 @@ def asked_session(client, provider):
 
 
 def until(client, session, reason):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         events = list(client.beta.sessions.events.list(session.id))
         last = events[-1]
@@ -210,16 +218,13 @@ def test_a_log_of_json_says_which_request_and_no_secret(provider, tmp_path):
     environment = {**os.environ, "HAFT_API_KEY": KEY, "ANTHROPIC_API_KEY": "fake-model-key"}
     command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path)]
     command += ["--log-format", "json", "--log-level", "debug"]
-    server = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    said = (line.split() for line in server.stdout)
-    url = next(words[1] for words in said if words[:1] == ["api"]).removesuffix("/v1")
-    _, headers, _ = fetch(f"{url}/v1/agents", **{"x-api-key": KEY})
-    fetch(f"{url}/v1/agents?key=hush-hush", **{"x-api-key": "wrong-key"})
-    server.terminate()
-    log = server.communicate(timeout=30)[1]
-    assert server.returncode == 0
+    with started(command, env=environment, stderr=subprocess.PIPE) as server:
+        url = api_of(server)
+        _, headers, _ = fetch(f"{url}/v1/agents", **{"x-api-key": KEY})
+        fetch(f"{url}/v1/agents?key=hush-hush", **{"x-api-key": "wrong-key"})
+        server.terminate()
+        log = server.communicate(timeout=PATIENCE)[1]
+        assert server.returncode == 0
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     answered = [line for line in lines if line.get("message") == "answered"]
     (mine,) = [line for line in answered if line["request_id"] == headers["request-id"]]
@@ -256,7 +261,7 @@ def test_phoenix_shows_agent_model_and_tool(provider, tmp_path, monkeypatch):
         a_run_over_two_processes(provider, tmp_path / "haft", export, monkeypatch)
         spans = "spans(first: 100) { edges { node { name spanKind } } }"
         query = f"{{ projects {{ edges {{ node {{ name {spans} }} }} }} }}"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         kinds = set()
         while kinds != {"agent", "llm", "tool"}:
             assert time.monotonic() < deadline, kinds

@@ -42,9 +42,14 @@ pub(crate) fn shared() -> (String, Option<Arc<Cluster>>) {
     (cluster.url(), Some(cluster))
 }
 
-/// Whether PostgreSQL is left out, which is said aloud.
+/// Returns whether what needs more than the toolchain is left out, and says so.
+#[expect(clippy::print_stdout, reason = "what a run leaves out is said aloud")]
 pub(crate) fn is_left_out() -> bool {
-    std::env::var("HAFT_TEST_FAST").is_ok_and(|value| value == "1")
+    let is_left_out = std::env::var("HAFT_TEST_FAST").is_ok_and(|value| value == "1");
+    if is_left_out {
+        println!("left out: what needs PostgreSQL, strace or Python (HAFT_TEST_FAST=1)");
+    }
+    is_left_out
 }
 
 impl Cluster {

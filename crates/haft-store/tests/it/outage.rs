@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haft_core::session::{AttemptEnded, AttemptReport, Input};
 use haft_store::{AppendError, ErrorKind, Store};
@@ -10,6 +10,9 @@ use haft_store::{AppendError, ErrorKind, Store};
 use crate::backing::{on_postgres, runtime};
 use crate::cluster::{Cluster, is_left_out};
 use crate::driver::{Failed, Session, ok, proposal, read};
+
+/// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 // Nothing acknowledged is lost, nothing is stored twice, and the store goes on by itself.
 #[test]
@@ -62,7 +65,8 @@ async fn work_through_outages(store: Store, over: Arc<AtomicBool>) -> Session {
 /// Feeds an input until it has happened.
 async fn carry_through(session: &mut Session, input: Input, happened: impl Fn(&Session) -> bool) {
     let acknowledged = session.head.seq;
-    for _ in 0..200 {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
         match session.input(input.clone()).await {
             Ok(()) => return,
             Err(Failed::Append(AppendError::Store(error))) => {
@@ -81,7 +85,8 @@ async fn carry_through(session: &mut Session, input: Input, happened: impl Fn(&S
 }
 
 async fn load_again(session: &Session) -> Session {
-    for _ in 0..200 {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
         if let Ok(Some(loaded)) = session.store.load(session.id).await {
             let (state, head) = (loaded.state, loaded.head);
             return Session { state, head, ..session.clone() };

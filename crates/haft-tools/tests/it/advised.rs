@@ -11,7 +11,7 @@ use haft_runtime::{Answer, AskedCall, Model, ModelAnswer, ModelRequest, ToolFutu
 use haft_tools::Classifier;
 use serde_json::{Value, json};
 
-use crate::place::{Place, result};
+use crate::place::{PATIENCE, Place, result};
 
 /// Answers from a script, and keeps what it was told beside the log.
 #[derive(Clone, Default)]
@@ -91,7 +91,8 @@ impl Stage {
     async fn say(&self, session: SessionId, said: &str) {
         let content = vec![ContentBlock::Text { text: said.to_owned() }];
         self.node.haft().say(session, user("ann"), content).await.unwrap();
-        for _ in 0..3000 {
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
             let loaded = self.node.haft().store().load(session).await.unwrap().unwrap();
             let open = loaded.state.as_open().unwrap();
             if open.activity == Activity::Idle && open.inbox.is_empty() {

@@ -13,7 +13,7 @@ use haft_tools::Classifier;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::place::{Place, result};
+use crate::place::{PATIENCE, Place, result};
 
 /// A program's session of an agent that has a few tools only.
 fn config() -> Config {
@@ -54,7 +54,8 @@ async fn delegated(node: &TestNode, session: SessionId) -> (SessionId, Value) {
 
 /// The one approval that waits in a session or below it.
 async fn waiting(node: &TestNode, session: SessionId) -> Pending {
-    for _ in 0..2000 {
+    let began = std::time::Instant::now();
+    while began.elapsed() < PATIENCE {
         if let Some(pending) = node.haft().waits_below(session).await.unwrap().pop() {
             return pending;
         }
@@ -216,7 +217,14 @@ async fn s2_t16_s2_41_a_child_is_waited_for_as_many_runs_as_said() {
     let run = json!({ "sessionId": child, "maxCycles": 1 });
     let watching = called(&node, parent, "session_run_child", run.clone());
     let (watched, ()) = tokio::join!(watching, async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Runs count from when the call was started; the first call gave the work away.
+        let n_started = async || {
+            let names = node.record(parent).await.names();
+            names.into_iter().filter(|name| *name == "call.started").count()
+        };
+        while n_started().await < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         model.0.add_permits(1);
     });
     let watched = watched.unwrap();

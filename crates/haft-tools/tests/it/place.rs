@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
 pub(crate) const CANARY: &str = "CANARY-5d21 outside the roots";
 
 /// What only the vault holds.
@@ -225,7 +228,7 @@ impl Sleeper {
     pub(crate) async fn until(&self, count: usize) {
         let since = Instant::now();
         while self.alive() != count {
-            assert!(since.elapsed() < Duration::from_secs(120), "{} are alive", self.alive());
+            assert!(since.elapsed() < PATIENCE, "{} are alive", self.alive());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -1,6 +1,6 @@
 //! The shell that stays, and what outlives it.
 
-use crate::place::{Place, Session, Sleeper, VAULTED};
+use crate::place::{PATIENCE, Place, Session, Sleeper, VAULTED};
 use haft_core::permission::Level;
 use haft_core::session::{Config, Driver};
 use haft_core::{Millis, SessionId};
@@ -8,7 +8,7 @@ use haft_tools::Classifier;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 async fn exec(session: &mut Session, command: &str) -> Value {
     session.agreed("shell_exec", json!({ "command": command })).await.unwrap()
@@ -43,8 +43,15 @@ async fn s2_t40_s2_t38_s2_t36_s2_69_s2_71_s2_73_a_long_command_runs_on() {
     let run = json!({ "command": long, "timeoutMs": 500 });
     let running = session.agreed("shell_exec", run).await.unwrap();
     assert_eq!(running["output"]["status"], "running");
-    let looked = session.call("shell_read_last_output", json!({})).await.unwrap();
-    assert_eq!(looked["liveCommand"]["stdoutPreview"], "begun\n");
+    let began = Instant::now();
+    loop {
+        let looked = session.call("shell_read_last_output", json!({})).await.unwrap();
+        if looked["liveCommand"]["stdoutPreview"] == "begun\n" {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{looked}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let described = session.call("shell_describe", json!({})).await.unwrap();
     assert_eq!(described["persistentShell"]["busy"], true);
     assert_eq!(described["busyPlan"]["tool"], "shell_wait");
@@ -174,7 +181,9 @@ async fn an_idle_shell_is_closed_without_anyone_calling() {
     let builder = place.builder_with(|settings| settings.idle = Duration::from_millis(400));
     let mut session = Session::of(place.store().start(builder), None);
     let sleeper = Sleeper::new();
-    exec(&mut session, &format!("cd sub; {} &", sleeper.command())).await;
+    // It is there before the command ends, so that it is the idle shell that takes it along.
+    let there = "until grep -q sleep /proc/$!/cmdline; do sleep 0.01; done";
+    exec(&mut session, &format!("cd sub; {} & {there}", sleeper.command())).await;
     sleeper.until(0).await;
     let described = session.call("shell_describe", json!({})).await.unwrap();
     assert_eq!(described["persistentShell"]["status"], "lost", "{described}");
@@ -208,7 +217,10 @@ fn a_killed_server_leaves_no_process_and_its_sessions_go_on() {
     let (place, sleeper) = (Place::new(), Sleeper::new());
     let served = json!([place.directory(), place.store().directory(), sleeper.command()]);
     let name = "shells::a_killed_server_leaves_no_process_and_its_sessions_go_on";
-    let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+    let mut server = std::process::Command::new("setpriv")
+        // The kernel kills it when this test's thread ends, however it ends.
+        .args(["--pdeathsig", "KILL"])
+        .arg(std::env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture"])
         .env(SERVED, served.to_string())
         .stdout(std::process::Stdio::piped())

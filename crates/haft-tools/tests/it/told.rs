@@ -15,7 +15,7 @@ use haft_store::{Page, PendingFilter};
 use haft_tools::Classifier;
 use serde_json::{Value, json};
 
-use crate::place::{Place, result};
+use crate::place::{PATIENCE, Place, result};
 
 fn defined(name: &str) -> Definition {
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
@@ -76,7 +76,8 @@ struct Watched {
 
 impl Watched {
     async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
-        for _ in 0..3000 {
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
             if let Some(found) = look().await {
                 return found;
             }

@@ -3,9 +3,9 @@
 mod admission;
 mod adversarial;
 mod advertising;
-mod corpora;
 mod lint;
 mod mutants;
+mod published;
 mod registration;
 mod schema;
 mod suite;
@@ -41,16 +41,6 @@ fn arc(definition: Definition) -> Arc<dyn Tool> {
 fn object(value: Value) -> Map<String, Value> {
     let Value::Object(object) = value else { panic!("not an object: {value}") };
     object
-}
-
-/// Reads a file beside the checkout (`../shared`); `None`, and a word about it, where it is not.
-fn shared(name: &str) -> Option<String> {
-    let path = format!("{}/../../../shared/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path);
-    if text.is_err() {
-        println!("left out: {path} is not there");
-    }
-    text.ok()
 }
 
 fn lines(text: &str) -> impl Iterator<Item = Value> + '_ {

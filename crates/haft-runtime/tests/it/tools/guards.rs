@@ -15,7 +15,7 @@ use haft_runtime::{
 };
 use serde_json::json;
 
-use crate::kit::{
+use super::kit::{
     Effects, asks, builder, done, echo, eventually, failure, function, node, ok, schema, script,
     value, waiting, yes,
 };
@@ -85,7 +85,7 @@ async fn s3_35_middleware_stands_around_every_call() {
         "outer after",
     ];
     assert_eq!(*notes.lock().unwrap(), expected);
-    let node = crate::kit::node(builder().middleware(noted("guard", true)).tool(echo(
+    let node = super::kit::node(builder().middleware(noted("guard", true)).tool(echo(
         &effects,
         "echo",
         |_| {},

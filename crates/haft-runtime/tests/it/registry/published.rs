@@ -9,7 +9,8 @@ use haft_runtime::registry::{Refusal, Registered, Registry};
 use haft_runtime::schema::Misfit;
 use serde_json::Value;
 
-use super::{lines, shared, tool};
+use super::{lines, tool};
+use crate::corpora;
 
 /// A public corpus: its tools under names of our own, found by what the corpus calls them.
 pub(super) struct Corpus {
@@ -19,8 +20,8 @@ pub(super) struct Corpus {
 
 impl Corpus {
     /// Registers every tool of a file; `owner` tells tools of the same name apart.
-    pub(super) fn load(file: &str, owner: &str) -> Option<Self> {
-        let text = shared(file)?;
+    pub(super) fn load(file: &str, owner: &str) -> Self {
+        let text = corpora::read(file);
         let corpus = Self { registry: Registry::new(), count: lines(&text).count() };
         for (at, line) in lines(&text).enumerate() {
             let name = line["name"].as_str().unwrap();
@@ -34,7 +35,7 @@ impl Corpus {
             corpus.registry.register(tool(definition)).unwrap_or_else(|e| panic!("{name}: {e}"));
         }
         assert_eq!(corpus.registry.len(), corpus.count, "{file}");
-        Some(corpus)
+        corpus
     }
 
     pub(super) fn find(&self, owner: &str, name: &str) -> Option<Arc<Registered>> {
@@ -72,14 +73,14 @@ pub(super) fn names(misfit: &Misfit, path: &str, keyword: &str) -> bool {
 // D19: ground truth of BFCL validates; what breaks its own schema is refused where it breaks it.
 #[test]
 fn bfcl_calls_are_judged_as_the_corpus_says() {
-    let Some(corpus) = Corpus::load("corpora/bfcl/tools.jsonl", "tool_id") else { return };
+    let corpus = Corpus::load("bfcl/tools.jsonl", "tool_id");
     let find = |line: &Value| corpus.find(text(&line["tool_id"]), text(&line["name"])).unwrap();
     let (mut calls, mut nonconforming) = (0, Reasons::default());
-    for line in lines(&shared("corpora/bfcl/calls.jsonl").unwrap()) {
+    for line in lines(&corpora::read("bfcl/calls.jsonl")) {
         admit(&find(&line), &line["arguments"]).unwrap_or_else(|e| panic!("{}: {e}", line["id"]));
         calls += 1;
     }
-    for line in lines(&shared("corpora/bfcl/calls_nonconforming.jsonl").unwrap()) {
+    for line in lines(&corpora::read("bfcl/calls_nonconforming.jsonl")) {
         let Err(Refusal::Invalid(misfit)) = admit(&find(&line), &line["arguments"]) else {
             panic!("{line}")
         };
@@ -90,15 +91,16 @@ fn bfcl_calls_are_judged_as_the_corpus_says() {
     }
     let tools = corpus.count;
     println!("bfcl: {tools} tools register, {calls} calls fit, refused {nonconforming:?}");
-    assert_eq!((tools, calls, nonconforming.values().sum::<usize>()), (3364, 4857, 295));
+    let expected = if corpora::is_whole() { (3364, 4857, 295) } else { (70, 98, 13) };
+    assert_eq!((tools, calls, nonconforming.values().sum::<usize>()), expected);
 }
 
 // D19: every mutated call of BFCL is refused at its layer, by its path.
 #[test]
 fn bfcl_mutants_are_refused_by_their_path() {
-    let Some(corpus) = Corpus::load("corpora/bfcl/tools.jsonl", "tool_id") else { return };
+    let corpus = Corpus::load("bfcl/tools.jsonl", "tool_id");
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for line in lines(&shared("corpora/bfcl/mutants.jsonl").unwrap()) {
+    for line in lines(&corpora::read("bfcl/mutants.jsonl")) {
         let (owner, name, layer) =
             (text(&line["tool_id"]), text(&line["name"]), text(&line["layer"]));
         let found = corpus.find(owner, name);
@@ -117,7 +119,8 @@ fn bfcl_mutants_are_refused_by_their_path() {
         *counts.entry((layer.to_owned(), text(&line["mutation"]).to_owned())).or_default() += 1;
     }
     println!("bfcl mutants refused: {} {counts:?}", counts.values().sum::<usize>());
-    assert!(counts.values().sum::<usize>() > 10_000);
+    let n = counts.values().sum::<usize>();
+    assert!(counts.len() == 17 && n > if corpora::is_whole() { 10_000 } else { 80 }, "{counts:?}");
 }
 
 fn judge(tool: &Registered, line: &Value, raw: &str) {
@@ -187,8 +190,8 @@ fn merge(all: &mut Reasons, more: Reasons) {
 
 #[test]
 fn calls_of_multi_turn_bfcl_are_judged_as_the_corpus_says() {
-    let Some(corpus) = Corpus::load("corpora/bfcl/multi_turn_tools.jsonl", "class") else { return };
-    let trajectories = shared("corpora/bfcl/multi_turn_trajectories.jsonl").unwrap();
+    let corpus = Corpus::load("bfcl/multi_turn_tools.jsonl", "class");
+    let trajectories = corpora::read("bfcl/multi_turn_trajectories.jsonl");
     let (mut fit, mut refused) = (0, Reasons::default());
     for line in lines(&trajectories) {
         let turns = line["turns"].as_array().unwrap().iter().flat_map(|t| t.as_array().unwrap());
@@ -200,15 +203,15 @@ fn calls_of_multi_turn_bfcl_are_judged_as_the_corpus_says() {
         merge(&mut refused, counts.1);
     }
     println!("multi-turn bfcl: {} tools, {fit} calls fit, refused {refused:?}", corpus.count);
-    assert!(fit > 1000);
+    assert!(fit > if corpora::is_whole() { 1000 } else { 40 });
 }
 
 #[test]
 fn calls_of_agentdojo_are_judged_as_the_corpus_says() {
-    let Some(corpus) = Corpus::load("corpora/agentdojo/tools.jsonl", "suite") else { return };
+    let corpus = Corpus::load("agentdojo/tools.jsonl", "suite");
     let (mut fit, mut refused) = (0, Reasons::default());
     for file in ["user_tasks", "injection_tasks"] {
-        for line in lines(&shared(&format!("corpora/agentdojo/{file}.jsonl")).unwrap()) {
+        for line in lines(&corpora::read(&format!("agentdojo/{file}.jsonl"))) {
             let calls = line["calls"].as_array().unwrap().iter();
             let find = |call: &Value| corpus.find(text(&line["suite"]), text(&call["name"]));
             let counts = judge_all(calls.filter_map(|call| Some((find(call)?, call))));
@@ -217,17 +220,17 @@ fn calls_of_agentdojo_are_judged_as_the_corpus_says() {
         }
     }
     println!("agentdojo: {} tools, {fit} calls fit, refused {refused:?}", corpus.count);
-    assert!(fit > 100);
+    assert!(fit > if corpora::is_whole() { 100 } else { 50 });
 }
 
 #[test]
 fn calls_of_apibank_are_judged_as_the_corpus_says() {
-    let Some(corpus) = Corpus::load("corpora/apibank/tools.jsonl", "level") else { return };
-    let levels: HashMap<String, String> = lines(&shared("corpora/apibank/tools.jsonl").unwrap())
+    let corpus = Corpus::load("apibank/tools.jsonl", "level");
+    let levels: HashMap<String, String> = lines(&corpora::read("apibank/tools.jsonl"))
         .map(|line| (text(&line["name"]).to_owned(), text(&line["level"]).to_owned()))
         .collect();
     let (mut fit, mut refused) = (0, Reasons::default());
-    for line in lines(&shared("corpora/apibank/dialogues.jsonl").unwrap()) {
+    for line in lines(&corpora::read("apibank/dialogues.jsonl")) {
         let find = |call: &Value| {
             let name = text(&call["name"]);
             corpus.find(levels.get(name)?, name)
@@ -238,5 +241,5 @@ fn calls_of_apibank_are_judged_as_the_corpus_says() {
         merge(&mut refused, counts.1);
     }
     println!("apibank: {} tools, {fit} calls fit, refused {refused:?}", corpus.count);
-    assert!(fit > 100);
+    assert!(fit > if corpora::is_whole() { 100 } else { 50 });
 }

@@ -11,7 +11,7 @@ use haft_runtime::{
 };
 use serde_json::json;
 
-use crate::kit::{
+use super::kit::{
     Effects, asks, builder, definition, done, echo, eventually, failure, function, no, node, ok,
     schema, script, value, waiting, yes,
 };
@@ -254,6 +254,10 @@ async fn d24_calls_beside_each_other_are_bounded_and_exclusive_ones_run_alone() 
                         gauge.0 += 1;
                         gauge.1 = gauge.1.max(gauge.0);
                         gauge.2 |= exclusive && gauge.0 > 1;
+                    }
+                    // The first one waits for another: they may be proposed slowly.
+                    while !exclusive && gauge.lock().unwrap().1 < 2 {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     gauge.lock().unwrap().0 -= 1;

@@ -127,9 +127,13 @@ pub(crate) fn failure(answer: Answer) -> Failure {
     }
 }
 
-/// Waits for something that happens soon.
+/// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
+
+/// Waits for something that happens.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(look: impl Fn() -> F) -> T {
-    for _ in 0..2000 {
+    let began = std::time::Instant::now();
+    while began.elapsed() < PATIENCE {
         if let Some(found) = look().await {
             return found;
         }

@@ -1,7 +1,5 @@
 //! Calls of registered tools through the whole lifecycle, over a real store.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 mod adversarial;
 mod approval;
 mod direct;

@@ -9,7 +9,7 @@ use haft_runtime::testing::user;
 use haft_runtime::{CallError, Direct, HaftBuilder, ToolContext, ToolError};
 use serde_json::json;
 
-use crate::kit::{Effects, asks, builder, echo, function, ok, waiting};
+use super::kit::{Effects, asks, builder, echo, function, ok, waiting};
 
 fn direct(builder: HaftBuilder) -> Direct {
     builder.direct(Config::default(), user("owner")).unwrap()

@@ -1,7 +1,5 @@
 //! What a hostile reader found: the boundary to bodies that others write.
 
-#![expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
-
 use haft_core::tool::{Executor, Recovery, ToolSpec};
 use haft_core::{
     CallId, CallResult, Directives, ErrorClass, Failure, Outcome, Output, Provenance,

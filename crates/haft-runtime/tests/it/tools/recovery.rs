@@ -15,7 +15,7 @@ use haft_runtime::{
 };
 use serde_json::json;
 
-use crate::kit::{
+use super::kit::{
     Effects, asks, builder, done, echo, eventually, failure, no, node, ok, schema, script, value,
     waiting, yes,
 };
@@ -296,7 +296,7 @@ fn the_crash_that_others_get_wrong() {
     let place = tempfile::tempdir().unwrap();
     let me = std::env::current_exe().unwrap();
     let status = std::process::Command::new(me)
-        .args(["--exact", "recovery::child_of_the_crash", "--nocapture"])
+        .args(["--exact", "tools::recovery::child_of_the_crash", "--nocapture"])
         .env(CRASH_PLACE, place.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
@@ -344,7 +344,7 @@ fn refund(definition: &mut Definition) {
 }
 
 fn till(refunds: &Effects) -> HaftBuilder {
-    let sold = crate::kit::function("sell", refundable, |_, cx| ok(json!({"id": cx.call()})));
+    let sold = super::kit::function("sell", refundable, |_, cx| ok(json!({"id": cx.call()})));
     builder().tool(sold).tool(echo(refunds, "refund", refund))
 }
 

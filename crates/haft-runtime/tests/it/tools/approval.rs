@@ -13,7 +13,7 @@ use haft_runtime::{
 };
 use serde_json::{Value, json};
 
-use crate::kit::{
+use super::kit::{
     Effects, asks, builder, definition, done, echo, eventually, failure, no, node, ok, schema,
     script, value, yes,
 };

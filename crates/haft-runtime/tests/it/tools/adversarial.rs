@@ -11,14 +11,14 @@ use haft_runtime::testing::{TestNode, object, user};
 use haft_runtime::{Answer, AskedCall, GrantTerms, ModelAnswer, Response};
 use serde_json::{Value, json};
 
-use crate::kit::{
+use super::kit::{
     Effects, asks, builder, definition, done, echo, eventually, failure, function, no, node, ok,
     schema, script, value, yes,
 };
 
 /// Where every case of an area is judged.
 fn assert_judged(area: &str, here: &[&str], elsewhere: &[(&str, &str)]) {
-    let cases = include_str!("../adversarial.jsonl").lines();
+    let cases = include_str!("../../adversarial.jsonl").lines();
     let cases = cases.map(|line| serde_json::from_str::<Value>(line).unwrap());
     let all: BTreeSet<String> = cases
         .filter(|case| case["area"] == area)
@@ -98,7 +98,7 @@ async fn tool_call_cases_of_a_turn() {
         asked("c1", "read", &json!({"path": "a"})),
     ];
     let model = script().answers(answer(twice)).says("done");
-    let node = crate::kit::node(builder().model(model).tool(echo(&effects, "read", write)));
+    let node = super::kit::node(builder().model(model).tool(echo(&effects, "read", write)));
     let session = say(&node, Config::default()).await;
     ended(&node, session).await;
     assert_eq!(effects.count(), 1);
@@ -138,7 +138,7 @@ async fn provider_cases() {
     for n in 0..20 {
         model = model.calls([("read", json!({ "n": n }))]);
     }
-    let node = crate::kit::node(builder().model(model).tool(echo(&effects, "read", |_| {})));
+    let node = super::kit::node(builder().model(model).tool(echo(&effects, "read", |_| {})));
     let mut config = Config::default();
     config.limits.turns_per_run = 5;
     let session = say(&node, config).await;
@@ -299,7 +299,7 @@ async fn approval_has_bounds() {
 // redaction-002, -005, -007, -009, -013, -014, -015.
 #[tokio::test]
 async fn redaction_cases() {
-    let cases = include_str!("../adversarial.jsonl").lines();
+    let cases = include_str!("../../adversarial.jsonl").lines();
     let cases = cases.map(|line| serde_json::from_str::<Value>(line).unwrap());
     for case in cases.filter(|case| case["area"] == "redaction") {
         let input = &case["input"];

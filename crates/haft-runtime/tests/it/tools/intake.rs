@@ -16,7 +16,7 @@ use haft_runtime::{
 };
 use serde_json::json;
 
-use crate::kit::{
+use super::kit::{
     asks, builder, definition, done, eventually, failure, function, node, ok, schema, script,
 };
 

@@ -9,7 +9,7 @@ use haft_runtime::testing::{TestNode, object, user};
 use haft_runtime::{Answer, Response, SealingKey, ToolContext, ToolError};
 use serde_json::{Value, json};
 
-use crate::kit::{
+use super::kit::{
     Effects, asks, builder, definition, done, echo, failure, function, node, ok, schema, value,
     waiting, yes,
 };
