@@ -18,7 +18,8 @@ fn told(manager: &UnixDatagram, socket: &str) -> [String; 2] {
     manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let data = tempfile::tempdir().unwrap();
     let mut command = Serving::command(data.path(), &[]);
-    let mut server = Serving::answering(command.env("NOTIFY_SOCKET", socket).spawn().unwrap(), None).unwrap();
+    let mut server =
+        Serving::answering(command.env("NOTIFY_SOCKET", socket).spawn().unwrap(), None).unwrap();
     let ready = heard(manager);
     assert_eq!(server.raw("GET", "/readyz", "", "").0, 200, "it serves when it says so");
     terminate(&server);
@@ -45,6 +46,7 @@ fn a_server_whose_manager_is_gone_serves_all_the_same() {
     let data = tempfile::tempdir().unwrap();
     let mut command = Serving::command(data.path(), &[]);
     let gone = data.path().join("nobody");
-    let server = Serving::answering(command.env("NOTIFY_SOCKET", gone).spawn().unwrap(), None).unwrap();
+    let server =
+        Serving::answering(command.env("NOTIFY_SOCKET", gone).spawn().unwrap(), None).unwrap();
     assert_eq!(server.raw("GET", "/readyz", "", "").0, 200);
 }
