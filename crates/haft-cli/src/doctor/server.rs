@@ -25,7 +25,7 @@ pub(super) struct Running {
 
 enum Found {
     /// It answers, and says who it is.
-    Answers { api: Api, me: Value },
+    Answers { api: Box<Api>, me: Value },
     /// It does not answer, or not to this key.
     Fails { why: String },
     /// Nobody is there.
@@ -59,7 +59,7 @@ async fn asked(reach: &Reach) -> Found {
     match reach.running().await {
         Ok(None) => Found::Nobody,
         Ok(Some(api)) => match api.get("/haft/v1/me").await {
-            Ok(me) => Found::Answers { api, me },
+            Ok(me) => Found::Answers { api: Box::new(api), me },
             Err(trouble) => Found::Fails { why: one_line(&trouble) },
         },
         Err(error) => Found::Fails { why: one_line(&error) },
