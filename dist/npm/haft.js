@@ -13,7 +13,7 @@ function program() {
   if (!name) {
     throw new Error(
       `haft has no program for ${platform}, only for ${Object.keys(PACKAGES).join(", ")}; ` +
-        "build it from the source with `cargo install haft-cli`",
+        "build it from the source with cargo",
     );
   }
   try {
