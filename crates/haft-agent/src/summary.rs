@@ -23,16 +23,17 @@ const OUTPUT_TOKENS: u32 = 2048;
 /// Returns the last turn that a summary is to cover, when what is shown does not fit any more:
 /// about half of the room is made free, and the newest answer stays as it is.
 fn boundary(history: &mut History, request: &ModelRequest, config: &ModelConfig) -> Option<u32> {
+    let budget = history.correction().estimated(config.budget);
     let view = View {
         turn: request.turn,
-        budget: config.budget,
+        budget,
         retention: &|name| crate::model::retention(&request.advertised, name),
     };
     let shown = history.view(&view);
     if !shown.items.iter().any(|item| matches!(item, Item::LeftOut { .. })) {
         return None;
     }
-    let mut room = config.budget.tokens / 2;
+    let mut room = budget.tokens / 2;
     let turns = history.turn_costs();
     let newest_answer = history.newest_answer()?;
     let mut through = newest_answer.checked_sub(1)?;
@@ -55,7 +56,8 @@ impl ProviderModel {
         history: &mut History,
     ) -> Option<Summary> {
         let through_turn = boundary(history, request, self.config())?;
-        let covered = history.covered(through_turn, self.config().budget);
+        let budget = history.correction().estimated(self.config().budget);
+        let covered = history.covered(through_turn, budget);
         match self.put_into_words(request, covered).await {
             Ok((text, usage)) => Some(Summary {
                 text: bounded(text)?,

@@ -64,7 +64,8 @@ impl Correction {
 
     /// Returns the budget in estimated tokens that fills a budget of the provider's tokens.
     pub fn estimated(self, budget: Budget) -> Budget {
-        Budget { tokens: (budget.tokens / self.percent).saturating_mul(100) }
+        let tokens = budget.tokens as u128 * 100 / self.percent as u128;
+        Budget { tokens: usize::try_from(tokens).unwrap_or(usize::MAX) }
     }
 }
 
@@ -86,7 +87,8 @@ fn word(text: &[u8]) -> (usize, usize) {
     let length = 1 + text.windows(2).take_while(goes_on).count();
     let letters = text.get(..length).unwrap_or_default();
     let n_capitals = letters.iter().filter(|letter| letter.is_ascii_uppercase()).count();
-    let weight = if n_capitals > 1 { 193 } else { 93 + 17 * length.saturating_sub(6) };
+    let n_long = length.saturating_sub(6);
+    let weight = if n_capitals > 1 { 193 + 40 * n_long } else { 93 + 17 * n_long };
     (length, weight)
 }
 
@@ -108,7 +110,7 @@ fn character(text: &[u8]) -> (usize, usize) {
     let tail = text.get(1..length).unwrap_or_default();
     let code = tail.iter().fold(u32::from(first), |code, byte| code << 6 | u32::from(byte & 0x3f));
     let weight = match code {
-        0x300..0x370 => 0,     // combining marks, part of the letter before them
+        0x300..0x370 => 20,    // combining marks, part of the letter before them
         ..0x300 => 160,        // Latin with accents, and signs such as § and °
         0x370..0x590 => 33,    // Greek, Cyrillic, Armenian
         0x590..0x900 => 42,    // Hebrew, Arabic
@@ -170,6 +172,8 @@ mod tests {
         assert_eq!(count("hello world"), 2);
         assert!(count(&" ".repeat(200_000)) < 10_000);
         assert!(count(&"a".repeat(200_000)) < 100_000);
+        assert!(count(&"ACGT".repeat(50_000)) > 20_000, "long words are not free");
+        assert!(count(&"\u{301}".repeat(50_000)) > 5_000, "nor are combining marks");
     }
 
     #[test]
@@ -182,6 +186,7 @@ mod tests {
         assert_eq!(corrected.estimated(Budget { tokens: 130_000 }).tokens, 100_000);
         assert_eq!(told(usage(1300, Counted::Haft)), Correction::default(), "our own count");
         assert_eq!(told(usage(90_000, Counted::Provider)).counted(100), 300, "bounded");
+        assert_eq!(Correction::default().estimated(Budget { tokens: 1050 }).tokens, 1050);
         let everything = Budget { tokens: usize::MAX };
         assert!(corrected.estimated(everything).tokens > usize::MAX / 2);
     }

@@ -41,14 +41,17 @@ impl Trust {
     ///
     /// # Errors
     ///
-    /// When nobody is trusted.
+    /// When nobody is trusted, or one of these is no certificate.
     pub fn with_roots(more_roots: &[Vec<u8>]) -> Result<Self, NoRootsError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
-        let more = more_roots.iter().map(|der| CertificateDer::from(der.clone()));
-        let (n_added, _) = roots.add_parsable_certificates(found.certs.into_iter().chain(more));
         let no_roots = |message: String| NoRootsError { message };
-        if n_added == 0 {
+        roots.add_parsable_certificates(found.certs);
+        for der in more_roots {
+            let added = roots.add(CertificateDer::from(der.clone()));
+            added.map_err(|error| no_roots(format!("a certificate that was named: {error}")))?;
+        }
+        if roots.is_empty() {
             let why = found.errors.first().map(ToString::to_string);
             return Err(no_roots(why.unwrap_or_else(|| "none was found".to_owned())));
         }

@@ -1,16 +1,23 @@
 //! Looks at a database without changing it: for whoever wants to know whether all is well.
 
+#[cfg(feature = "sqlite")]
 use std::fs::{File, TryLockError};
+#[cfg(feature = "sqlite")]
 use std::io;
+#[cfg(feature = "sqlite")]
 use std::path::Path;
+#[cfg(feature = "sqlite")]
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::measure::Standing;
+#[cfg(feature = "postgres")]
 use crate::postgres;
+#[cfg(feature = "sqlite")]
 use crate::sqlite;
 
 /// What an embedded store looks like from outside.
+#[cfg(feature = "sqlite")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqliteReport {
     /// The version of the schema that the file has.
@@ -27,6 +34,7 @@ pub struct SqliteReport {
 }
 
 /// What SQLite's check of a file (`PRAGMA quick_check`) says.
+#[cfg(feature = "sqlite")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SqliteCheck {
     /// The file is whole.
@@ -41,6 +49,7 @@ pub enum SqliteCheck {
 }
 
 /// What a PostgreSQL database looks like to a node that would use it.
+#[cfg(feature = "postgres")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresReport {
     /// The server's version, as it says it.
@@ -68,6 +77,7 @@ pub struct PostgresReport {
 /// # Errors
 ///
 /// When the lock file is there and cannot be tried.
+#[cfg(feature = "sqlite")]
 pub fn is_in_use(directory: &Path) -> io::Result<bool> {
     let lock = match File::open(directory.join("haft.lock")) {
         Ok(lock) => lock,
@@ -82,11 +92,12 @@ pub fn is_in_use(directory: &Path) -> io::Result<bool> {
 }
 
 /// Looks at the embedded store of a directory, also while another process uses it. Nothing is
-/// made or changed. The check of the whole file is cut off after `limit`.
+/// made or changed, except that SQLite may write its index of the log (`haft.db-shm`) anew. The check of the whole file is cut off after `limit`.
 ///
 /// # Errors
 ///
 /// When there is no database, or it is not one that this program could open.
+#[cfg(feature = "sqlite")]
 pub fn examine_sqlite(directory: &Path, limit: Duration) -> Result<SqliteReport, Error> {
     sqlite::examine(directory, limit)
 }
@@ -96,6 +107,7 @@ pub fn examine_sqlite(directory: &Path, limit: Duration) -> Result<SqliteReport,
 /// # Errors
 ///
 /// When it does not answer, or does not let this user in.
+#[cfg(feature = "postgres")]
 pub async fn examine_postgres(url: &str) -> Result<PostgresReport, Error> {
     postgres::examine(url).await
 }

@@ -23,6 +23,7 @@ mod append;
 mod client;
 mod content;
 mod error;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod examine;
 mod key;
 mod measure;
@@ -45,9 +46,10 @@ pub use content::{
     Query, StoredArtifact, StoredVersion, VersionInfo, Which,
 };
 pub use error::{Error, ErrorKind};
-pub use examine::{
-    PostgresReport, SqliteCheck, SqliteReport, examine_postgres, examine_sqlite, is_in_use,
-};
+#[cfg(feature = "postgres")]
+pub use examine::{PostgresReport, examine_postgres};
+#[cfg(feature = "sqlite")]
+pub use examine::{SqliteCheck, SqliteReport, examine_sqlite, is_in_use};
 pub use measure::{Histogram, HistogramReading, Measures, Standing, Tally};
 pub use name::{NodeId, Tenant, TextError};
 pub use notice::{

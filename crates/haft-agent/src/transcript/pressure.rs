@@ -1,4 +1,4 @@
-//! How crowded what a model is shown has become (document 002).
+//! Measures how full the context that a model is shown has become.
 
 use std::fmt;
 

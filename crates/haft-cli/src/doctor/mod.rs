@@ -66,9 +66,9 @@ async fn examined(reach: &Reach) -> Vec<Finding> {
         None => {
             findings.extend(here(reach, settings.as_deref(), &running).await);
             findings.extend(sandbox::examine());
+            findings.extend(providers::examine(reach.models()).await);
         }
     }
-    findings.extend(providers::examine(reach.models()).await);
     findings.push(clocks.compared());
     findings
 }

@@ -30,7 +30,7 @@ pub(crate) struct Encryption {
 }
 
 /// What tells one state of a file from another.
-type Stamp = (u64, u64, i64, i64);
+type Stamp = (u64, u64, i64, i64, i64, i64);
 
 impl TlsArgs {
     /// Reads the certificate and its key, if they are named.
@@ -91,8 +91,11 @@ fn stamps(files: &TlsFiles) -> [Option<Stamp>; 2] {
     [stamp(&files.certificate), stamp(&files.key)]
 }
 
-/// A link that leads to another file than before counts as changed, as certbot renews.
+/// A link that leads to another file than before counts as changed, as certbot renews. So does a
+/// file whose owner or permissions changed: it may be readable now.
 fn stamp(path: &Path) -> Option<Stamp> {
     let found = fs::metadata(path).ok()?;
-    Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+    let (modified, changed) =
+        ((found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec()));
+    Some((found.ino(), found.size(), modified.0, modified.1, changed.0, changed.1))
 }

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::commands::haft;
-use crate::serving::Serving;
+use crate::serving::{PATIENCE, Serving};
 use crate::stopping::terminate;
 
 /// A certificate and its key in files.
@@ -72,7 +72,7 @@ fn connected(address: &str, trusted: &CertificateDer<'static>) -> io::Result<Enc
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     tls.complete_io(&mut stream)?;
     Ok(StreamOwned::new(tls, stream))
 }
@@ -187,7 +187,7 @@ fn what_does_not_speak_tls_is_let_go_and_holds_nobody_up() {
     let server = pair.serve(data.path(), None);
     let connect = || {
         let connection = TcpStream::connect(&server.address).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
         connection
     };
     let mut silent: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
@@ -203,7 +203,7 @@ fn what_does_not_speak_tls_is_let_go_and_holds_nobody_up() {
     assert!(is_ready(&server, &certificate));
     // A handshake that does not come is given up.
     let mut nothing = Vec::new();
-    drop(silent.remove(0).read_to_end(&mut nothing));
+    silent.remove(0).read_to_end(&mut nothing).unwrap();
     assert!(is_ready(&server, &certificate));
 }
 
@@ -251,7 +251,7 @@ fn a_renewed_certificate_is_served_without_a_restart() {
     let renewed = pair.renew();
     let started = Instant::now();
     while connected(&server.address, &renewed).is_err() {
-        assert!(started.elapsed() < Duration::from_secs(60), "the old certificate is still shown");
+        assert!(started.elapsed() < PATIENCE, "the old certificate is still shown");
         thread::sleep(Duration::from_millis(50));
     }
     assert!(connected(&server.address, &first).is_err());

@@ -2,9 +2,8 @@
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::time::Duration;
 
-use crate::serving::Serving;
+use crate::serving::{PATIENCE, Serving};
 use crate::stopping::terminate;
 
 fn heard(manager: &UnixDatagram) -> String {
@@ -15,7 +14,7 @@ fn heard(manager: &UnixDatagram) -> String {
 
 /// Starts and stops a server, and returns what its manager heard of both.
 fn told(manager: &UnixDatagram, socket: &str) -> [String; 2] {
-    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let data = tempfile::tempdir().unwrap();
     let mut command = Serving::command(data.path(), &[]);
     let mut server =

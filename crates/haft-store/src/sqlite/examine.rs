@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::connection::{BUSY_WAIT, database_error, recognise, schema_known};
 use super::work::standing;
 use crate::error::{Error, ErrorKind};
-use crate::examine::{SqliteCheck, SqliteReport};
+use crate::examine::{SqliteCheck, SqliteReport, is_in_use};
 
 /// How many instructions of SQLite go by between two looks at the clock.
 const LOOK_EVERY: i32 = 10_000;
@@ -38,7 +38,7 @@ pub(crate) fn examine(directory: &Path, limit: Duration) -> Result<SqliteReport,
 }
 
 fn look(directory: &Path, path: &Path, limit: Duration) -> Result<SqliteReport, Error> {
-    let mut connection = open(path)?;
+    let mut connection = open(directory, path)?;
     recognise(&connection, path)?;
     let during = |error: rusqlite::Error| database_error(&error);
     let version = connection.pragma_query_value(None, "user_version", |row| row.get(0));
@@ -53,10 +53,10 @@ fn look(directory: &Path, path: &Path, limit: Duration) -> Result<SqliteReport, 
     Ok(SqliteReport { schema, schema_known: schema_known(), bytes, check, standing })
 }
 
-/// Opens the file to be read. Where nothing waits in a write-ahead log, SQLite is told that the
-/// file does not change, for else it makes files beside it.
-fn open(path: &Path) -> Result<Connection, Error> {
-    let is_still = size(&with_ending(path, "-wal")) == 0;
+/// Opens the file to be read. Where nobody uses it and nothing waits in a write-ahead log, SQLite
+/// is told that the file does not change, because it would make files beside it otherwise.
+fn open(directory: &Path, path: &Path) -> Result<Connection, Error> {
+    let is_still = size(&with_ending(path, "-wal")) == 0 && !is_in_use(directory).unwrap_or(true);
     let name = percent_encode(path.as_os_str().as_encoded_bytes(), RESERVED);
     let options = if is_still { "immutable=1" } else { "mode=ro" };
     let uri = format!("file:{name}?{options}");
