@@ -16,10 +16,21 @@ use crate::sessions::{chat_text, ending, model, say, started_with, weather};
 
 const LONG: &str = "a long story about the sea and the ships that sail upon it, told slowly. ";
 
+/// Of four questions and their answers, three fit into so many tokens.
+const ROOM: usize = 900;
+
 /// Says so much in every answer that the fourth question does not fit any more.
 async fn told(fake: &Fake, overflow: Overflow) -> (TestNode, haft_core::SessionId) {
+    told_within(ROOM, fake, overflow).await
+}
+
+async fn told_within(
+    tokens: usize,
+    fake: &Fake,
+    overflow: Overflow,
+) -> (TestNode, haft_core::SessionId) {
     let mut config = ModelConfig::new(fake.config(Api::OpenAiChat), "m");
-    config.budget = Budget { tokens: 1000 };
+    config.budget = Budget { tokens };
     config.overflow = overflow;
     let model = ProviderModel::new(config).unwrap();
     let node = TestNode::start(Haft::builder().model(model));
@@ -33,6 +44,14 @@ async fn told(fake: &Fake, overflow: Overflow) -> (TestNode, haft_core::SessionI
 
 fn story() -> Scene {
     Scene::stream(chat_text(&LONG.repeat(20)))
+}
+
+/// The same from a provider that counts many more tokens than are estimated.
+fn counted_story() -> Scene {
+    let usage =
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":90000,\"completion_tokens\":9}}\n\n";
+    let text = chat_text(&LONG.repeat(20));
+    Scene::stream(text.replace("data: [DONE]", &format!("{usage}data: [DONE]")))
 }
 
 fn shown(request: &Value) -> String {
@@ -119,6 +138,20 @@ async fn s2_43_s2_52_notes_reach_the_model_and_what_it_was_shown_is_recorded() {
     assert_eq!((used.budget, used.shown, used.left_out), (5000, 3, 0));
     assert!(used.history > 200 && used.tools > 10, "{used:?}");
     assert_eq!(used.headroom(), 5000 - used.history);
+}
+
+#[tokio::test]
+async fn a_provider_that_counts_more_tokens_is_shown_less_and_summarised_sooner() {
+    let roomy = 2 * ROOM;
+    let fake = Fake::start([story(), story(), story(), story()]).await;
+    told_within(roomy, &fake, Overflow::LeaveOut).await;
+    assert!(!shown(&fake.requests()[3].body).contains("are left out here"), "all of it fits");
+    let fake = Fake::start([1, 2, 3, 4].map(|_| counted_story())).await;
+    told_within(roomy, &fake, Overflow::LeaveOut).await;
+    assert!(shown(&fake.requests()[3].body).contains("are left out here"));
+    let fake = Fake::start([1, 2, 3, 4, 5, 6].map(|_| counted_story())).await;
+    let (node, session) = told_within(roomy, &fake, Overflow::Summarise).await;
+    assert!(node.record(session).await.names().contains(&"context.summarised"));
 }
 
 #[tokio::test]
