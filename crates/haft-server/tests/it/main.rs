@@ -7,6 +7,7 @@ mod channels;
 mod doors;
 mod grants;
 mod house;
+mod late;
 mod memories;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/named.rs"]
