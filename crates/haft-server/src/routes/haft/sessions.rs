@@ -117,6 +117,9 @@ pub(super) struct Opening {
     environment: Option<String>,
     title: Option<String>,
     message: Option<String>,
+    /// How long its calls wait for a person or a client. Default: what the server was started
+    /// with, else 300 seconds.
+    suspend_ttl_ms: Option<u64>,
 }
 
 /// Opens a session of an agent: the API's own way, with the environment chosen if none is named.
@@ -144,7 +147,9 @@ pub(super) async fn open(
         "agent": agent, "environment_id": environment, "title": opening.title,
         "initial_events": events,
     });
-    let made = v1::sessions::create(State(app), caller, params, Body(read(declared)?)).await?;
+    params.finish()?;
+    let suspend_ttl = tools::suspend_ttl(opening.suspend_ttl_ms)?;
+    let made = v1::sessions::opened(&app, &caller, read(declared)?, suspend_ttl).await?;
     Ok(Json(json!({ "session": made.0["id"] })))
 }
 
