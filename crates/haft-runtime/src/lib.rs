@@ -46,7 +46,8 @@ pub use haft::{
 };
 pub use live::{Live, LiveStream, Step, Tap};
 pub use model::{
-    Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish,
+    Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelError, ModelRequest, SessionLog,
+    WakeWish,
 };
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};

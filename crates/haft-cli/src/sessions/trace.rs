@@ -125,6 +125,14 @@ impl Tree {
                 self.add(Node::new(said, at).toned(Tone::Bold));
             }
             Event::TurnStarted { turn, .. } => self.add(Node::new(format!("turn {turn}"), at)),
+            Event::TurnRetried { attempt, failure, .. } => {
+                let why = match failure {
+                    Some(failure) => failure.message.as_str(),
+                    None => "the process that asked it died",
+                };
+                let text = format!("model asked again (attempt {attempt}): {why}");
+                self.within(Node::new(text, at).toned(Tone::Warn));
+            }
             Event::TurnAnswered { content, .. } if !content.is_empty() => {
                 self.within(Node::new(words(content), at));
             }
