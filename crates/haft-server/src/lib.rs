@@ -14,6 +14,7 @@ mod app;
 mod caller;
 mod connections;
 mod console;
+mod default_environment;
 mod demo;
 mod error;
 mod feed;

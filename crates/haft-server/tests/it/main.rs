@@ -5,6 +5,7 @@
 mod audit;
 mod channels;
 mod doors;
+mod environments;
 mod grants;
 mod house;
 mod late;
