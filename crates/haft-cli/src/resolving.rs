@@ -112,7 +112,7 @@ fn seen(event: &Event, call: &str, before: Became) -> Became {
     }
     match event {
         Event::CallFinished { outcome } => Became::Finished(Box::new(outcome.clone())),
-        Event::CallRejected { rejection, .. } => Became::Rejected(format!("{rejection:?}")),
+        Event::CallRejected { rejection, .. } => Became::Rejected(rejection.message.clone()),
         Event::CallSuspended { .. } => Became::WaitsAgain,
         _ => Became::Unseen,
     }

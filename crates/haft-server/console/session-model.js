@@ -172,7 +172,8 @@ const HANDLERS = {
     model.turn = event.turn;
     model.status = "working";
     model.begin(`turn-${event.turn}`, "turn", `Turn ${event.turn}`, at);
-    model.begin(`model-${event.turn}`, "model", "Model", at);
+    // A program drives the others: there is no model to wait for.
+    if (model.config?.driver !== "caller") model.begin(`model-${event.turn}`, "model", "Model", at);
   },
   "turn.retried": (model, event, at) => {
     model.finish(`model-${event.turn}`, at, "bad");

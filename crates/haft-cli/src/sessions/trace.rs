@@ -153,8 +153,7 @@ impl Tree {
                 self.propose(*call, Node::new(shortened(&text, TEXT_MAX), at).toned(Tone::Accent));
             }
             Event::CallRejected { call, name, rejection, .. } => {
-                let text =
-                    format!("{name}: not run: {}", shortened(&format!("{rejection:?}"), TEXT_MAX));
+                let text = format!("{name}: not run: {}", shortened(&rejection.message, TEXT_MAX));
                 self.propose(*call, Node::new(text, at).toned(Tone::Bad));
             }
             Event::CallSuspended { call, kind, .. } => {
