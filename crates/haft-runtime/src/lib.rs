@@ -27,6 +27,7 @@ pub mod registry;
 pub mod schema;
 mod session_task;
 mod standing;
+mod supervision;
 mod sweeper;
 pub mod testing;
 mod tool;
@@ -52,6 +53,7 @@ pub use model::{
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
 pub use standing::{HeldGrant, Holder, LedgerError};
+pub use supervision::supervise;
 #[doc(hidden)]
 pub use tool::__private;
 pub use tool::{

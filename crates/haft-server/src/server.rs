@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use haft_core::Millis;
 use haft_mcp::{AddedCommands, McpServer, Mounts};
-use haft_runtime::{Clock, Haft};
+use haft_runtime::{Clock, Haft, supervise};
 use tokio::net::TcpListener;
 
 use crate::app::{App, Hosts};
@@ -204,9 +204,11 @@ impl Server {
     fn answer(self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send>> {
         let router = self.router();
         if let Some(grace) = self.client_grace {
-            drop(tokio::spawn(presence::watch(self.app.clone(), grace)));
+            drop(tokio::spawn(presence::supervised(self.app.clone(), grace)));
         }
-        drop(tokio::spawn(webhooks::deliver(self.app.clone())));
+        let (store, app) = (self.app.store().clone(), self.app.clone());
+        let deliver = move || webhooks::deliver(app.clone());
+        drop(tokio::spawn(supervise(store, "webhooks", deliver)));
         let stopped = self.app.shutdown().clone();
         let tls = self.tls.as_ref().map(Tls::acceptor);
         Box::pin(connections::serve(self.listener, tls, router, (stopped, self.stop_timeout)))

@@ -18,6 +18,7 @@ mod rosters;
 mod rules;
 mod scopes;
 mod steerable;
+mod supervised;
 mod threads;
 #[expect(clippy::disallowed_methods, reason = "the token endpoint is a process of its own")]
 mod token_endpoint;
