@@ -97,6 +97,8 @@ pub(crate) async fn outcome(api: &Api, session: &str, call: &str) -> anyhow::Res
                 became = seen(&event, call, became);
             }
             Some(Heard::CaughtUp) => is_caught_up = true,
+            // Its log says what became of the call.
+            Some(Heard::Deleted) => return Ok(became),
             Some(Heard::Progress { .. } | Heard::Text { .. }) => {}
         }
         if is_caught_up && !matches!(became, Became::Unseen) {

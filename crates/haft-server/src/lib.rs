@@ -15,6 +15,7 @@ mod caller;
 mod connections;
 mod console;
 mod default_environment;
+mod deletion;
 mod demo;
 mod error;
 mod feed;

@@ -4,6 +4,7 @@
 
 mod audit;
 mod channels;
+mod deleted;
 mod doors;
 mod environments;
 mod grants;
