@@ -331,7 +331,7 @@ async fn count(node: &TestNode, session: SessionId, name: &str) -> usize {
     record.events().iter().filter(|event| event.name() == name).count()
 }
 
-// W4: an answer that breaks off midway was not used, so the model is asked again.
+// An answer that breaks off midway was not used, so the model is asked again.
 #[tokio::test]
 async fn an_answer_that_breaks_off_midway_is_asked_for_again_over_every_api() {
     for (api, text) in ALL {

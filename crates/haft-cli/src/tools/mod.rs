@@ -72,7 +72,7 @@ fn offers(server: &Value, name: &str) -> bool {
 /// alike, as for a name that was cut off.
 fn nearest<'a>(name: &str, tools: &'a [Value]) -> Option<&'a str> {
     let names = tools.iter().map(|tool| text(tool, "name"));
-    if let Some(near) = registry::nearest(name, names).first() {
+    if let Some(near) = registry::nearest(name, names).first().copied() {
         return Some(near);
     }
     let shared = |other: &str| other.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();

@@ -12,7 +12,7 @@ async fn opened(ann: &Visitor) -> String {
     ann.post("/v1/sessions", &wanted).await["id"].as_str().unwrap().to_owned()
 }
 
-// W6: a stream does not outlive its session.
+// A stream does not outlive its session.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_stream_of_a_session_ends_when_it_is_deleted_and_says_so() {
     let house = House::start().await;

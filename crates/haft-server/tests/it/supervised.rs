@@ -31,7 +31,7 @@ async fn panics(ann: &Visitor, of: &str) -> u32 {
     n.unwrap_or_else(|| panic!("{of} is not counted: {page}")).parse().unwrap()
 }
 
-// E15: the request that gives a grant dies, and so does the loop that finishes what it began; the
+// The request that gives a grant dies, and so does the loop that finishes what it began; the
 // loop starts again and finishes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loop_that_panics_is_counted_and_started_again() {

@@ -108,7 +108,7 @@ async fn the_toolsets_shell_stays_and_can_write() {
     assert!(said(&mut session, "bash", json!({})).await.is_err());
 }
 
-// W7: nothing of the old shell is left, neither its processes nor its state.
+// Nothing of the old shell is left, neither its processes nor its state.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_shell_is_a_new_process_with_nothing_of_the_old_one() {
     let place = Place::new();

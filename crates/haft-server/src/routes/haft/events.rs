@@ -154,11 +154,12 @@ impl Tail {
     async fn read(&mut self) -> Result<(), Error> {
         let page = self.app.store().entries(self.session, self.seq, PAGE).await?;
         for entry in &page {
-            let data = shown(entry)?.to_string();
+            let event = entry.event()?;
+            self.has_ended |= matches!(event, Event::SessionEnded {});
+            let data = json!({ "seq": entry.seq, "at": entry.at, "event": event }).to_string();
             let frame = Frame::default().event("entry").id(entry.seq.to_string()).data(data);
             self.ready.push_back(frame);
             self.seq = entry.seq;
-            self.has_ended |= matches!(entry.event()?, Event::SessionEnded {});
         }
         if page.len() < PAGE as usize && self.place == Place::Behind {
             self.place = Place::CaughtUp;

@@ -149,7 +149,7 @@ async fn trial_session(
     }
     let allow = Some(BTreeSet::from([tool.name().clone()]));
     let exposure = Exposure { allow, ..Exposure::default() };
-    let suspend_ttl = suspend_ttl.or(app.suspend_ttl());
+    let suspend_ttl = suspend_ttl.or_else(|| app.suspend_ttl());
     let config = Config { driver: Driver::Caller, exposure, suspend_ttl, ..Config::default() };
     let opened = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
     Ok((arguments, opened))
