@@ -9,8 +9,8 @@ use haft_core::session::{Agent, Config, Limits, Returned, Summary};
 use haft_core::tool::{Definition, Gate, Mutates, Schema};
 use haft_core::{ContentBlock, ErrorClass, Failure, Millis, NameError, ToolName};
 use haft_runtime::{
-    Delegated, Model, ModelAnswer, ModelRequest, Tool, ToolArguments, ToolContext, ToolError,
-    ToolFuture,
+    Delegated, Model, ModelAnswer, ModelError, ModelRequest, Tool, ToolArguments, ToolContext,
+    ToolError, ToolFuture,
 };
 use serde_json::{Value, json};
 
@@ -147,7 +147,7 @@ impl fmt::Debug for Models {
 }
 
 impl Model for Models {
-    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
+    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
         Box::pin(async move {
             let chosen = self.chosen(&request);
             let failed = |message| Failure::new(ErrorClass::Internal, message);

@@ -7,7 +7,7 @@ use haft_core::session::{ContextUse, Counted, Summary, Usage};
 use haft_core::tool::Retention;
 use haft_core::{ContentBlock, Failure, ToolName};
 use haft_runtime::registry::Advertised;
-use haft_runtime::{Live, Model, ModelAnswer, ModelRequest, ToolFuture};
+use haft_runtime::{Live, Model, ModelAnswer, ModelError, ModelRequest, ToolFuture};
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
 
@@ -110,7 +110,7 @@ impl ProviderModel {
         self.memory.recall(request.session, &request.open, &request.log).await
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelAnswer, Failure> {
+    async fn ask(&self, request: ModelRequest) -> Result<ModelAnswer, ModelError> {
         let mut history = self.recall(&request).await?;
         let Question { offer, body, context } = self.question(&request, &mut history);
         self.memory.keep(request.session, history);
@@ -152,7 +152,7 @@ impl ProviderModel {
         request: &ModelRequest,
         body: &Value,
         hear: Hear<'_>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ModelError> {
         let vendor = self.provider.api().vendor();
         let span = spans::chat(vendor, &self.config.model, request.session);
         let asked = self.provider.ask_aloud(body, &request.stop, hear);
@@ -255,7 +255,7 @@ pub(crate) fn usage(reply: &Reply, body: &Value) -> Usage {
 }
 
 impl Model for ProviderModel {
-    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
+    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
         Box::pin(self.ask(request))
     }
 

@@ -23,7 +23,7 @@
 
 use haft_core::session::Event;
 use haft_core::{ContentBlock, ErrorClass, Failure, ProviderCallId};
-use haft_runtime::{AskedCall, Model, ModelAnswer, ModelRequest, ToolFuture};
+use haft_runtime::{AskedCall, Model, ModelAnswer, ModelError, ModelRequest, ToolFuture};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -186,7 +186,7 @@ fn last_message(transcript: &Transcript) -> String {
 }
 
 impl Model for ScriptedModel {
-    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
-        Box::pin(self.ask(request))
+    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
+        Box::pin(async move { Ok(self.ask(request).await?) })
     }
 }

@@ -1,6 +1,7 @@
 //! The names of OpenTelemetry's GenAI conventions, all in one place because they still move.
 
-use haft_core::{Failure, SessionId};
+use haft_core::SessionId;
+use haft_runtime::ModelError;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -28,11 +29,11 @@ pub(crate) fn chat(vendor: Vendor, model: &str, session: SessionId) -> Span {
 }
 
 /// Adds what came of it.
-pub(crate) fn record(span: &Span, answered: &Result<Reply, Failure>) {
+pub(crate) fn record(span: &Span, answered: &Result<Reply, ModelError>) {
     let reply = match answered {
         Ok(reply) => reply,
-        Err(failure) => {
-            span.record("error.type", failure.class.code());
+        Err(error) => {
+            span.record("error.type", error.failure.class.code());
             return;
         }
     };

@@ -87,7 +87,7 @@ impl ProviderModel {
             ..self.config().clone()
         };
         let body = request::plain_body(&config, INSTRUCTIONS, &transcript);
-        let reply = self.exchange(request, &body, &|_| {}).await?;
+        let reply = self.exchange(request, &body, &|_| {}).await.map_err(|error| error.failure)?;
         let usage = crate::model::usage(&reply, &body);
         Ok((reply.text, usage))
     }

@@ -16,7 +16,7 @@ pub(crate) fn perform(task: Task, execute: impl FnOnce(&Call) -> CallResult) -> 
         }
         Task::AskModel { turn, attempt, .. } => {
             let failure = Failure::new(ErrorClass::Upstream, "there is no model here");
-            Input::ModelFailed(ModelFailed { turn, attempt, failure })
+            Input::ModelFailed(ModelFailed { turn, attempt, failure, broke_off: false })
         }
         Task::Preview { call } => {
             let (fingerprint, targets) = (Digest::ZERO, Vec::new());

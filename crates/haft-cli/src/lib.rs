@@ -41,6 +41,7 @@ mod tools;
 mod torture;
 mod trouble;
 mod undo;
+mod waiting;
 
 use std::process::ExitCode;
 

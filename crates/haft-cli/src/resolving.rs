@@ -97,6 +97,8 @@ pub(crate) async fn outcome(api: &Api, session: &str, call: &str) -> anyhow::Res
                 became = seen(&event, call, became);
             }
             Some(Heard::CaughtUp) => is_caught_up = true,
+            // Its log says what became of the call.
+            Some(Heard::Deleted) => return Ok(became),
             Some(Heard::Progress { .. } | Heard::Text { .. }) => {}
         }
         if is_caught_up && !matches!(became, Became::Unseen) {
@@ -112,7 +114,7 @@ fn seen(event: &Event, call: &str, before: Became) -> Became {
     }
     match event {
         Event::CallFinished { outcome } => Became::Finished(Box::new(outcome.clone())),
-        Event::CallRejected { rejection, .. } => Became::Rejected(format!("{rejection:?}")),
+        Event::CallRejected { rejection, .. } => Became::Rejected(rejection.message.clone()),
         Event::CallSuspended { .. } => Became::WaitsAgain,
         _ => Became::Unseen,
     }

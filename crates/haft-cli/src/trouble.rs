@@ -136,7 +136,7 @@ impl Trouble {
 /// What a person does about a refusal of the API.
 fn advice(code: &str) -> Option<&'static str> {
     Some(match code {
-        "stale" => "nothing is left to decide here; `haft pending` lists what still waits",
+        "stale" => "look again: `haft pending` lists what still waits",
         "wrong_kind" => "`haft pending CALL` shows what it waits for and the verb that ends it",
         "misfit" => "change the value to fit and send it again",
         "not_allowed" => "let someone else decide this one",

@@ -28,6 +28,7 @@ use crate::live::{Live, LiveStream};
 use crate::node_lease::{NodeLease, Term, Uptime};
 use crate::performer::Performer;
 use crate::session_task::{Letter, SessionTask};
+use crate::supervision::supervise;
 use crate::sweeper;
 
 /// How many letters may wait for one session. Each is a person, a job or a wake; a session that
@@ -167,8 +168,12 @@ impl<P: Performer> Driver<P> {
             table: Mutex::default(),
             asked: AtomicBool::new(false),
         });
-        let sweeper = tokio::spawn(sweeper::run(Arc::clone(&shared), settings.clone()));
-        let heart = tokio::spawn(sweeper::beat(Arc::clone(&shared), settings.clone()));
+        let (swept, settings) = (Arc::clone(&shared), settings.clone());
+        let (beaten, beats) = (Arc::clone(&shared), settings.clone());
+        let sweeper = move || sweeper::run(Arc::clone(&swept), settings.clone());
+        let sweeper = tokio::spawn(supervise(shared.store.clone(), "sweeper", sweeper));
+        let heart = move || sweeper::beat(Arc::clone(&beaten), beats.clone());
+        let heart = tokio::spawn(supervise(shared.store.clone(), "heartbeat", heart));
         Self { shared, sweeper: Arc::new(sweeper), heart: Arc::new(heart) }
     }
 

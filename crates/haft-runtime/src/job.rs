@@ -227,7 +227,7 @@ fn failed(key: JobKey, class: ErrorClass, message: &str) -> Input {
     let failure = Failure::new(class, message);
     match key {
         JobKey::Model { turn, attempt } => {
-            Input::ModelFailed(ModelFailed { turn, attempt, failure })
+            Input::ModelFailed(ModelFailed { turn, attempt, failure, broke_off: false })
         }
         JobKey::Preview { call } => {
             let trouble = Some(message.to_owned());

@@ -27,6 +27,7 @@ pub mod registry;
 pub mod schema;
 mod session_task;
 mod standing;
+mod supervision;
 mod sweeper;
 pub mod testing;
 mod tool;
@@ -46,11 +47,13 @@ pub use haft::{
 };
 pub use live::{Live, LiveStream, Step, Tap};
 pub use model::{
-    Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelRequest, SessionLog, WakeWish,
+    Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelError, ModelRequest, SessionLog,
+    WakeWish,
 };
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
 pub use standing::{HeldGrant, Holder, LedgerError};
+pub use supervision::supervise;
 #[doc(hidden)]
 pub use tool::__private;
 pub use tool::{

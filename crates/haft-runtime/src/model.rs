@@ -19,9 +19,9 @@ use crate::tool::{ToolContext, ToolFuture};
 
 /// A model that can be asked for the next step of a session.
 pub trait Model: Send + Sync + 'static {
-    /// Asks for the answer to a turn. A failure is recorded as it is; the model is never asked
-    /// again behind the session's back.
-    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>>;
+    /// Asks for the answer to a turn. A failure is recorded as it is. If it says that the answer
+    /// broke off midway, the session records that and asks again, a few times.
+    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>>;
 
     /// Returns what is to stand for the earlier turns from here on, when what would be shown is
     /// too much. It is recorded, and the model is then asked with it. A model that cannot
@@ -29,6 +29,28 @@ pub trait Model: Send + Sync + 'static {
     fn summarise<'a>(&'a self, request: &'a ModelRequest) -> ToolFuture<'a, Option<Summary>> {
         let _ = request;
         Box::pin(async { None })
+    }
+}
+
+/// Why a model gave no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelError {
+    /// What is recorded, and shown to people.
+    pub failure: Failure,
+    /// Whether its answer broke off midway, so that asking again can help.
+    pub broke_off: bool,
+}
+
+impl ModelError {
+    /// An answer that broke off midway.
+    pub fn broken_off(failure: Failure) -> Self {
+        Self { failure, broke_off: true }
+    }
+}
+
+impl From<Failure> for ModelError {
+    fn from(failure: Failure) -> Self {
+        Self { failure, broke_off: false }
     }
 }
 

@@ -186,6 +186,7 @@ export class Haft {
    * @param {(entry: Entry) => void} [options.onEntry]
    * @param {(entries: Entry[]) => void} [options.onEntries] Instead of `onEntry`: many at once while catching up.
    * @param {(progress: { call: string, progress: unknown }) => void} [options.onProgress] May be lost.
+   * @param {() => void} [options.onDeleted] The session was deleted; it is not followed any more.
    * @param {(state: "connecting" | "live" | "lost") => void} [options.onState]
    * @param {(error: HaftError) => void} [options.onRefused] The server will not serve this; nothing more comes.
    * @param {Record<string, ClientTool>} [options.tools] Tools that run in this page while it follows.
@@ -480,6 +481,10 @@ export class Following {
       this.runner.catchUp();
     } else if (message.event === "progress") {
       this.options.onProgress?.(message.data);
+    } else if (message.event === "session.deleted") {
+      this.tell();
+      this.close();
+      this.options.onDeleted?.();
     }
   }
 

@@ -172,12 +172,14 @@ const HANDLERS = {
     model.turn = event.turn;
     model.status = "working";
     model.begin(`turn-${event.turn}`, "turn", `Turn ${event.turn}`, at);
-    model.begin(`model-${event.turn}`, "model", "Model", at);
+    // A program drives the others: there is no model to wait for.
+    if (model.config?.driver !== "caller") model.begin(`model-${event.turn}`, "model", "Model", at);
   },
   "turn.retried": (model, event, at) => {
     model.finish(`model-${event.turn}`, at, "bad");
     model.begin(`model-${event.turn}`, "model", `Model, attempt ${event.attempt}`, at);
-    model.note(at, `The process that asked the model died; it is asked again (attempt ${event.attempt})`, "warn");
+    const why = event.failure ? "The model's answer broke off" : "The process that asked the model died";
+    model.note(at, `${why}; it is asked again (attempt ${event.attempt})`, "warn");
   },
   "turn.answered": (model, event, at) => {
     model.finish(`model-${event.turn}`, at, "good");

@@ -19,6 +19,9 @@ use crate::presence::Presence;
 use crate::server::Config;
 use crate::webhooks::WebhookSettings;
 
+/// How long a call in the session of an agent waits when the operator did not say.
+const AGENT_SUSPEND_TTL: Millis = Millis::from_secs(300);
+
 /// The state of the server; a clone shares it.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Inner>);
@@ -30,7 +33,7 @@ struct Inner {
     feeds: Feeds,
     mounts: Option<Mounts>,
     mcp_commands: AddedCommands,
-    suspend_ttl: Millis,
+    suspend_ttl: Option<Millis>,
     uploads: Option<PathBuf>,
     hosts: Hosts,
     origins: Vec<String>,
@@ -152,7 +155,12 @@ impl App {
     pub(crate) fn ground(&self, tenant: &Tenant) -> Ground {
         let theirs = self.mounts().filter(|mounts| mounts.tenant() == tenant);
         let mounted = theirs.map(Mounts::list).unwrap_or_default();
-        Ground { suspend_ttl: self.0.suspend_ttl, mounted }
+        Ground { suspend_ttl: self.0.suspend_ttl.unwrap_or(AGENT_SUSPEND_TTL), mounted }
+    }
+
+    /// Returns how long calls wait, if the operator said so.
+    pub(crate) fn suspend_ttl(&self) -> Option<Millis> {
+        self.0.suspend_ttl
     }
 
     /// Where what is attached to sessions is put for their tools, each in a directory of its own.

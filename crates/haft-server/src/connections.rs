@@ -28,18 +28,16 @@ const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// How long it may be silent within the body of one.
 const BODY_SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// How long what is being answered may go on when the server is to stop.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-
 /// How long nobody is let in after the system refused, as when there are too many open files.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
-/// Answers until the server is to stop, then lets what is being answered end.
+/// Answers until the server is to stop, then lets what is being answered end, for as long as is
+/// given with the signal to stop.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
-    stop: CancellationToken,
+    (stop, stop_timeout): (CancellationToken, Duration),
 ) -> io::Result<()> {
     let open = GracefulShutdown::new();
     loop {
@@ -56,7 +54,7 @@ pub(crate) async fn serve(
         }
     }
     drop(listener);
-    if tokio::time::timeout(ANSWERS_WITHIN, open.shutdown()).await.is_err() {
+    if tokio::time::timeout(stop_timeout, open.shutdown()).await.is_err() {
         tracing::warn!("some clients are left without the rest of their answer");
     }
     Ok(())

@@ -8,13 +8,14 @@ use futures_util::stream::{self, Stream};
 use haft_core::SessionId;
 use haft_runtime::Live;
 use haft_store::Store;
-use haft_wire::managed::{Place, Preview, WireEvent};
+use haft_wire::managed::{Place, Preview, WireEvent, session_deleted};
+use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::deletion::Deletable;
 use crate::error::Error;
 use crate::pages::{Pages, Reader};
 
@@ -88,15 +89,17 @@ pub(crate) enum Previews {
 pub(crate) enum Told {
     Event(WireEvent),
     Preview(Preview),
+    /// The session was deleted; nothing comes after this.
+    Deleted(Value),
 }
 
-/// Follows a session's events, without gap and without repetition, until the server goes away or
-/// the store cannot be read. Whatever is appended after this returns is part of it.
+/// Follows a session's events, without gap and without repetition, until the session is deleted,
+/// the server goes away or the store cannot be read. Whatever is appended after this returns is part of it.
 pub(crate) async fn follow(
     app: &App,
     session: SessionId,
-    since: Since,
-    previews: Previews,
+    deletable: Deletable,
+    (since, previews): (Since, Previews),
 ) -> Result<impl Stream<Item = Told> + use<>, Error> {
     let live = app.haft().live().subscribe_without_steps();
     let (reader, ready) = {
@@ -107,8 +110,16 @@ pub(crate) async fn follow(
         }
     };
     let ready = ready.into_iter().map(Told::Event).collect();
-    let shutdown = app.shutdown().clone();
-    let follower = Follower { reader, live, ready, previews, previewed: None, shutdown };
+    let follower = Follower {
+        app: app.clone(),
+        reader,
+        live,
+        ready,
+        previews,
+        previewed: None,
+        deletable,
+        is_over: false,
+    };
     Ok(stream::unfold(follower, |mut follower| async {
         let event = follower.next().await?;
         Some((event, follower))
@@ -116,13 +127,16 @@ pub(crate) async fn follow(
 }
 
 struct Follower {
+    app: App,
     reader: Reader,
     live: Receiver<Live>,
     ready: VecDeque<Told>,
     previews: Previews,
     /// The turn whose message is being previewed, and which time the model was asked in it.
     previewed: Option<(u32, u32)>,
-    shutdown: CancellationToken,
+    deletable: Deletable,
+    /// Whether the last event is told, or ready to be.
+    is_over: bool,
 }
 
 /// Why a follower stopped waiting.
@@ -138,6 +152,9 @@ impl Follower {
             if let Some(told) = self.ready.pop_front() {
                 return Some(told);
             }
+            if self.is_over {
+                return None;
+            }
             match self.wait().await {
                 Woken::Over => return None,
                 Woken::Said { turn, attempt, text } => self.preview(turn, attempt, &text),
@@ -145,9 +162,21 @@ impl Follower {
                     // A client that misses something reconnects and asks for what it missed.
                     let news = self.reader.news().await.ok()?;
                     self.ready = news.into_iter().map(Told::Event).collect();
+                    self.look_for_deletion().await.ok()?;
                 }
             }
         }
+    }
+
+    /// A session that is deleted has ended before, so others cost nothing here.
+    async fn look_for_deletion(&mut self) -> Result<(), Error> {
+        if self.reader.projection.has_ended()
+            && let Some(at) = self.deletable.deleted_at(&self.app).await?
+        {
+            self.ready.push_back(Told::Deleted(session_deleted(self.deletable.session, at)));
+            self.is_over = true;
+        }
+        Ok(())
     }
 
     /// Previews what is said in a turn that has not been answered as far as this reader knows.
@@ -184,7 +213,7 @@ impl Follower {
             }
         };
         tokio::select! {
-            () = self.shutdown.cancelled() => Woken::Over,
+            () = self.app.shutdown().cancelled() => Woken::Over,
             woken = told => woken,
             () = tokio::time::sleep(LOOK_EVERY) => Woken::Look,
         }

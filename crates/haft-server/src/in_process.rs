@@ -52,7 +52,7 @@ impl InProcess {
         let app = App::new(haft, keys, &config, Hosts::Any);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
         if let Some(grace) = config.client_grace {
-            drop(tokio::spawn(presence::watch(app.clone(), grace)));
+            drop(tokio::spawn(presence::supervised(app.clone(), grace)));
         }
         let router = routes::router(app.clone(), None);
         Ok(Self { router, app, key })

@@ -14,6 +14,8 @@ mod app;
 mod caller;
 mod connections;
 mod console;
+mod default_environment;
+mod deletion;
 mod demo;
 mod error;
 mod feed;

@@ -9,7 +9,7 @@ use haft_agent::provider::ProviderConfig;
 use haft_agent::{ModelConfig, ModelName, ProviderModel, Script, ScriptedModel, Vendor};
 use haft_core::session::Agent;
 use haft_core::{ErrorClass, Failure};
-use haft_runtime::{Model, ModelAnswer, ModelRequest, ToolFuture};
+use haft_runtime::{Model, ModelAnswer, ModelError, ModelRequest, ToolFuture};
 
 use crate::demo;
 
@@ -90,11 +90,11 @@ impl Models {
 }
 
 impl Model for Models {
-    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
+    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
         Box::pin(async move {
             let Some(agent) = &request.open.config.agent else {
                 let message = "this session runs no agent, so there is no model to ask";
-                return Err(Failure::new(ErrorClass::Internal, message));
+                return Err(Failure::new(ErrorClass::Internal, message).into());
             };
             self.of(agent)?.answer(request).await
         })

@@ -14,7 +14,7 @@ use std::time::Duration;
 use haft_core::session::{ClientGone, Input, SuspensionKind};
 use haft_core::tool::Ownership;
 use haft_core::{Millis, SessionId};
-use haft_runtime::Outage;
+use haft_runtime::{Outage, supervise};
 use haft_store::{Attendance, ClientNote, Moment, NodeId, Page, Pending, PendingFilter, Store};
 
 use crate::app::App;
@@ -147,8 +147,14 @@ impl Drop for Present {
     }
 }
 
+/// Looks for calls that no client is there for until the server stops, whatever panics meanwhile.
+pub(crate) async fn supervised(app: App, grace: Millis) {
+    let store = app.store().clone();
+    supervise(store, "presence", move || watch(app.clone(), grace)).await;
+}
+
 /// Ends the waits of calls that no client is there for, until the server goes away.
-pub(crate) async fn watch(app: App, grace: Millis) {
+async fn watch(app: App, grace: Millis) {
     // Clients of an earlier life of this server need time to come back.
     tokio::time::sleep(Duration::from_millis(grace.0)).await;
     let mut outage = Outage::of("calls without a client cannot be looked for");

@@ -5,11 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::time::Duration;
 
 use axum::Router;
 use haft_core::Millis;
 use haft_mcp::{AddedCommands, McpServer, Mounts};
-use haft_runtime::{Clock, Haft};
+use haft_runtime::{Clock, Haft, supervise};
 use tokio::net::TcpListener;
 
 use crate::app::{App, Hosts};
@@ -29,8 +30,11 @@ pub struct Config {
     /// A key of this start for programs on this machine that can read what its operator can; kept
     /// by whoever gives it.
     pub local_key: Option<String>,
-    /// How long a call waits for someone unless its tool says.
-    pub suspend_ttl: Millis,
+    /// How long a call waits for a person or a client. Without it, 300 seconds in the sessions of
+    /// an agent, and as long as its tool declares when it is called directly.
+    pub suspend_ttl: Option<Millis>,
+    /// How long requests that are being answered may go on after the server was asked to stop.
+    pub stop_timeout: Duration,
     /// Where what is attached to sessions is put for their tools, each in a directory of its own
     /// that [`crate::place_uploads`] fills.
     pub uploads: Option<PathBuf>,
@@ -59,7 +63,8 @@ impl Default for Config {
         Self {
             admin_key: None,
             local_key: None,
-            suspend_ttl: Millis::from_secs(300),
+            suspend_ttl: None,
+            stop_timeout: Duration::from_secs(10),
             uploads: None,
             hosts: Vec::new(),
             mcp: None,
@@ -97,6 +102,7 @@ pub struct Server {
     client_grace: Option<Millis>,
     invitation: Option<String>,
     tls: Option<Tls>,
+    stop_timeout: Duration,
 }
 
 impl std::fmt::Debug for Server {
@@ -139,8 +145,18 @@ impl Server {
             ),
             None => None,
         };
-        let Config { mcp, client_grace, tls, .. } = config;
-        Ok(Self { app, listener, address, first_key, mcp, client_grace, invitation, tls })
+        let Config { mcp, client_grace, tls, stop_timeout, .. } = config;
+        Ok(Self {
+            app,
+            listener,
+            address,
+            first_key,
+            mcp,
+            client_grace,
+            invitation,
+            tls,
+            stop_timeout,
+        })
     }
 
     /// Returns where it listens.
@@ -188,11 +204,13 @@ impl Server {
     fn answer(self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send>> {
         let router = self.router();
         if let Some(grace) = self.client_grace {
-            drop(tokio::spawn(presence::watch(self.app.clone(), grace)));
+            drop(tokio::spawn(presence::supervised(self.app.clone(), grace)));
         }
-        drop(tokio::spawn(webhooks::deliver(self.app.clone())));
+        let (store, app) = (self.app.store().clone(), self.app.clone());
+        let deliver = move || webhooks::deliver(app.clone());
+        drop(tokio::spawn(supervise(store, "webhooks", deliver)));
         let stopped = self.app.shutdown().clone();
         let tls = self.tls.as_ref().map(Tls::acceptor);
-        Box::pin(connections::serve(self.listener, tls, router, stopped))
+        Box::pin(connections::serve(self.listener, tls, router, (stopped, self.stop_timeout)))
     }
 }

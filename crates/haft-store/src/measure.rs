@@ -1,7 +1,9 @@
 //! What a store counts while it works, for whoever watches the node: read at any time, never
 //! reset, and never more of it than there are names below.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_core::session::{Event, SuspensionKind};
@@ -78,6 +80,8 @@ pub struct Measures {
     answers: AtomicU64,
     retries: AtomicU64,
     tokens: [AtomicU64; 3],
+    /// How often each background loop of the node panicked, by its name.
+    loop_panics: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 /// What the events that were appended here amount to.
@@ -102,7 +106,27 @@ impl Measures {
             answers: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             tokens: std::array::from_fn(|_| AtomicU64::new(0)),
+            loop_panics: Mutex::default(),
         }
+    }
+
+    /// Notes that a background loop of the node began, so that it is listed before it panics.
+    pub fn loop_started(&self, name: &'static str) {
+        self.lock_panics().entry(name).or_default();
+    }
+
+    /// Counts a panic of a background loop of the node.
+    pub fn loop_panicked(&self, name: &'static str) {
+        *self.lock_panics().entry(name).or_default() += 1;
+    }
+
+    /// Returns how often each background loop of the node panicked.
+    pub fn loop_panics(&self) -> BTreeMap<&'static str, u64> {
+        self.lock_panics().clone()
+    }
+
+    fn lock_panics(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.loop_panics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn count(&self, events: &[Event]) {

@@ -270,13 +270,13 @@ pub use haft_runtime::Middleware;
 
 /// ```
 /// use haft::testing::{TestNode, TestPlace};
-/// use haft::{ContentBlock, Failure, Haft, Model, ModelAnswer, ModelRequest, ToolFuture};
+/// use haft::{ContentBlock, Haft, Model, ModelAnswer, ModelError, ModelRequest, ToolFuture};
 ///
 /// /// Says how many tools it was offered, and is done.
 /// struct Counts;
 ///
 /// impl Model for Counts {
-///     fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
+///     fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
 ///         Box::pin(async move {
 ///             let text = format!("{} tools are here", request.advertised.tools().len());
 ///             Ok(ModelAnswer { content: vec![ContentBlock::Text { text }], ..ModelAnswer::default() })
@@ -289,7 +289,7 @@ pub use haft_runtime::Middleware;
 ///
 /// The crate `haft-agent` has models behind the APIs of OpenAI and Anthropic.
 pub use haft_runtime::Model;
-pub use haft_runtime::{ModelAnswer, ModelRequest};
+pub use haft_runtime::{ModelAnswer, ModelError, ModelRequest};
 
 /// ```
 /// use haft::permission::{Source, Verdict};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haft_core::{ErrorClass, Failure, Timestamp};
-use haft_runtime::CancellationToken;
+use haft_runtime::{CancellationToken, ModelError};
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
@@ -58,6 +58,8 @@ enum Again {
     No,
     /// After the usual wait, or as long as the provider says.
     After(Option<Duration>),
+    /// The answer broke off midway. Whoever heard its beginning decides.
+    BrokeOff,
 }
 
 #[haft_macros::boxed]
@@ -86,29 +88,30 @@ impl Provider {
     /// When there is no answer after the configured attempts, when an answer broke off, and when
     /// `stop` is cancelled.
     pub async fn ask(&self, body: &Value, stop: &CancellationToken) -> Result<Reply, Failure> {
-        self.ask_aloud(body, stop, &|_| {}).await
+        self.ask_aloud(body, stop, &|_| {}).await.map_err(|error| error.failure)
     }
 
     /// As [`Provider::ask`], and tells what is said while it is said.
     ///
     /// # Errors
     ///
-    /// As [`Provider::ask`].
+    /// As [`Provider::ask`]. The error says whether an answer broke off midway: then something of
+    /// it may have been heard, so whoever asks again has to say that this is void.
     pub async fn ask_aloud(
         &self,
         body: &Value,
         stop: &CancellationToken,
         hear: Hear<'_>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ModelError> {
         let cancelled = || Failure::new(ErrorClass::Cancelled, "nobody waits for the model");
         tokio::select! {
             biased;
-            () = stop.cancelled() => Err(cancelled()),
+            () = stop.cancelled() => Err(cancelled().into()),
             answered = self.ask_until_hopeless(body.to_string().into_bytes(), hear) => answered,
         }
     }
 
-    async fn ask_until_hopeless(&self, body: Vec<u8>, hear: Hear<'_>) -> Result<Reply, Failure> {
+    async fn ask_until_hopeless(&self, body: Vec<u8>, hear: Hear<'_>) -> Result<Reply, ModelError> {
         let retry = self.config.retry;
         let mut backoff = retry.backoff;
         let mut attempt = 1;
@@ -119,10 +122,11 @@ impl Provider {
             };
             let wait = match again {
                 Again::After(told) if attempt < retry.attempts => told.unwrap_or(backoff),
-                Again::After(_) | Again::No => return Err(failure),
+                Again::BrokeOff => return Err(ModelError::broken_off(failure)),
+                Again::After(_) | Again::No => return Err(failure.into()),
             };
             if wait > retry.wait_max {
-                return Err(failure);
+                return Err(failure.into());
             }
             tracing::debug!(attempt, wait_ms = wait.as_millis() as u64, "asking the model again");
             tokio::time::sleep(wait).await;
@@ -189,14 +193,16 @@ impl Trouble {
     }
 
     fn of_transport(error: &HttpError, has_begun: bool) -> Self {
-        let class = match error {
-            HttpError::Timeout { .. } => ErrorClass::Timeout,
+        let (class, again) = match error {
+            // An answer that came to a halt has had the time that it is given.
+            HttpError::Timeout { .. } if has_begun => (ErrorClass::Timeout, Again::No),
+            HttpError::Timeout { .. } => (ErrorClass::Timeout, Again::After(None)),
             HttpError::Connect { .. } | HttpError::NotPublic { .. } | HttpError::Broken(_) => {
-                ErrorClass::Upstream
+                (ErrorClass::Upstream, Again::of_broken(has_begun))
             }
         };
         let failure = Failure::new(class, format!("the model gave no whole answer: {error}"));
-        Self { failure, again: Again::unless(has_begun) }
+        Self { failure, again }
     }
 
     fn of_stream(error: &StreamError, has_begun: bool) -> Self {
@@ -204,15 +210,15 @@ impl Trouble {
         let again = match error {
             StreamError::Reported { class: ErrorClass::Auth, .. } => Again::No,
             StreamError::Unreadable(_) => Again::No,
-            StreamError::Reported { .. } | StreamError::Cut => Again::unless(has_begun),
+            StreamError::Reported { .. } | StreamError::Cut => Again::of_broken(has_begun),
         };
         Self { failure, again }
     }
 }
 
 impl Again {
-    fn unless(has_begun: bool) -> Self {
-        if has_begun { Self::No } else { Self::After(None) }
+    fn of_broken(has_begun: bool) -> Self {
+        if has_begun { Self::BrokeOff } else { Self::After(None) }
     }
 }
 

@@ -2,8 +2,9 @@
 //! are kept as they came.
 //!
 //! A decoder is pure: frames in, a [`Reply`] out. [`Provider`] does the rest: sends the request,
-//! waits, tries again. It tries again only while nothing of an answer has been seen; after the
-//! first token an error is an error.
+//! waits, tries again. It tries again only while nothing of an answer has been seen. An answer that
+//! breaks off after its first token is reported as such; the session then asks again, and tells
+//! whoever heard the beginning that it is void.
 
 mod anthropic;
 mod chat;

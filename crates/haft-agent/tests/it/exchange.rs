@@ -81,7 +81,7 @@ async fn what_cannot_get_better_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn an_overload_reported_before_any_token_is_tried_again_and_after_one_never() {
+async fn an_overload_reported_before_any_token_is_tried_again_and_after_one_left_to_the_session() {
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}\n\n";
     let fake = Fake::start([Scene::stream(error), Scene::stream(ANTHROPIC)]).await;
     assert!(ask(fake.config(Api::AnthropicMessages)).await.is_ok());
@@ -89,7 +89,7 @@ async fn an_overload_reported_before_any_token_is_tried_again_and_after_one_neve
     for broken in [half.to_owned(), format!("{half}{error}")] {
         let fake = Fake::start([Scene::stream(broken), Scene::stream(ANTHROPIC)]).await;
         assert!(ask(fake.config(Api::AnthropicMessages)).await.is_err());
-        assert_eq!(fake.requests().len(), 1, "never after the first token");
+        assert_eq!(fake.requests().len(), 1, "after the first token that is the session's to do");
     }
 }
 

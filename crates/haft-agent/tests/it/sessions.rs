@@ -9,10 +9,10 @@ use haft_core::session::{Config, Event, Limits, RejectReason, Returned, TurnEndi
 use haft_core::tool::{Definition, Executor, Gate, Mutates, Schema};
 use haft_core::{CallId, CallResult, ContentBlock, Output, SessionId};
 use haft_runtime::testing::{TestNode, object, user};
-use haft_runtime::{FunctionTool, Haft, HaftBuilder, Model, Response, Tool};
+use haft_runtime::{FunctionTool, Haft, HaftBuilder, Live, Model, Response, Tool};
 use serde_json::{Value, json};
 
-use crate::fake::{ANTHROPIC, CHAT, Fake, Scene, WEB_SEARCH};
+use crate::fake::{ALL, ANTHROPIC, CHAT, Fake, Scene, WEB_SEARCH};
 
 pub(crate) fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
@@ -323,4 +323,82 @@ fn a_script_that_says_nothing_or_too_much_is_refused() {
     assert!(Script::from_json(r#"{"turns":[]}"#).unwrap_err().to_string().contains("found none"));
     let error = Script::from_json(r#"{"turns":[{"sya":"x"}]}"#).unwrap_err().to_string();
     assert!(error.contains("sya"), "{error}");
+}
+
+/// How often an event of a kind is in a session's log.
+async fn count(node: &TestNode, session: SessionId, name: &str) -> usize {
+    let record = node.record(session).await;
+    record.events().iter().filter(|event| event.name() == name).count()
+}
+
+// An answer that breaks off midway was not used, so the model is asked again.
+#[tokio::test]
+async fn an_answer_that_breaks_off_midway_is_asked_for_again_over_every_api() {
+    for (api, text) in ALL {
+        // Into the middle of a frame, after the first call has begun.
+        let half = text.char_indices().nth(text.chars().count() * 3 / 4).unwrap().0;
+        let half = &text[..half];
+        let n_runs = Arc::new(AtomicU32::new(0));
+        let scenes = [half, half, text].map(Scene::stream);
+        let fake = Fake::start(scenes).await;
+        let builder = Haft::builder().tool(weather(&n_runs, |_| {}));
+        let (node, session) = started(builder, model(fake.config(api))).await;
+        eventually(&node, session, |events| {
+            let finished = |event: &&Event| matches!(event, Event::CallFinished { .. });
+            (events.iter().filter(finished).count() == 2).then_some(())
+        })
+        .await;
+        assert_eq!(count(&node, session, "turn.retried").await, 2, "{api:?}");
+        assert_eq!(
+            n_runs.load(Ordering::SeqCst),
+            2,
+            "{api:?}: each call of the whole answer, once"
+        );
+        let [first, second, third, ..] = &fake.requests()[..] else { panic!("three requests") };
+        assert_eq!((&first.body, &second.body), (&third.body, &third.body), "{api:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_every_time_ends_the_turn_and_runs_nothing() {
+    let n_runs = Arc::new(AtomicU32::new(0));
+    let half = &CHAT[..CHAT.find("call_B2").unwrap()];
+    let fake = Fake::start(vec![Scene::stream(half); 4]).await;
+    let builder = Haft::builder().tool(weather(&n_runs, |_| {}));
+    let (node, session) = started(builder, model(fake.config(Api::OpenAiChat))).await;
+    let ended = ending(&node, session, 1).await;
+    assert!(matches!(&ended, TurnEnding::Failed { .. }), "{ended:?}");
+    assert_eq!(fake.requests().len(), 3);
+    assert_eq!(count(&node, session, "call.proposed").await, 0);
+    assert_eq!(n_runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn what_was_heard_of_an_answer_that_broke_off_belongs_to_another_attempt() {
+    let begun =
+        "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"It ra\"}}]}\n\n";
+    let fake = Fake::start([Scene::stream(begun), Scene::stream(chat_text("It rains."))]).await;
+    let node = TestNode::start(Haft::builder().model(model(fake.config(Api::OpenAiChat))));
+    let mut live = node.haft().live().subscribe();
+    let session = node.session_with(Config::default()).await;
+    say(&node, session, "How is the weather?").await;
+    let (mut heard, mut retried) = (Vec::new(), false);
+    loop {
+        match live.recv().await.unwrap() {
+            Live::Text { text, attempt, .. } => heard.push((attempt, text)),
+            Live::Appended { events, .. } => {
+                let is = |name: &str| events.iter().any(|event| event.name() == name);
+                if is("turn.retried") {
+                    assert_eq!(heard, [(1, "It ra".to_owned())], "told before the next attempt");
+                    retried = true;
+                }
+                if is("turn.answered") {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(retried);
+    assert_eq!(heard[1..], [(2, "It rains.".to_owned())]);
 }

@@ -20,6 +20,8 @@ pub(crate) enum Heard {
     Progress { call: String, progress: Value },
     /// The model is saying this.
     Text { turn: u32, text: String },
+    /// The session was deleted; nothing follows.
+    Deleted,
 }
 
 /// What is heard of a session, piece by piece.
@@ -59,6 +61,7 @@ fn heard(frame: &Frame) -> Option<Heard> {
             event: Box::new(serde_json::from_value(data["event"].clone()).ok()?),
         }),
         "caught_up" => Some(Heard::CaughtUp),
+        "session.deleted" => Some(Heard::Deleted),
         "progress" => {
             let call = data["call"].as_str()?.to_owned();
             Some(Heard::Progress { call, progress: data["progress"].clone() })

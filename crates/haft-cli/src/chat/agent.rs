@@ -1,12 +1,13 @@
 //! Whom a conversation is with: an agent that is there, one for the model that was named, or the
 //! demo.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Choice;
 use crate::api::{Api, rows};
 use crate::terminal::fitted;
 use crate::trouble::Trouble;
+use crate::waiting::SessionWaits;
 
 /// The agent that every install has.
 const DEMO: &str = "agent_demo";
@@ -19,6 +20,7 @@ const SYSTEM: &str = "You help the person at this terminal. You work in a sandbo
 pub(super) async fn session(
     api: &Api,
     choice: &Choice,
+    waits: &SessionWaits,
     going_on: Option<&str>,
 ) -> Result<(String, u64), Trouble> {
     if let Some(id) = going_on {
@@ -36,7 +38,9 @@ pub(super) async fn session(
             DEMO.to_owned()
         }
     };
-    let opened = api.post("/haft/v1/sessions", &json!({ "agent": agent })).await?;
+    let mut wanted = Map::from_iter([("agent".to_owned(), agent.into())]);
+    waits.add_to(&mut wanted);
+    let opened = api.post("/haft/v1/sessions", &Value::Object(wanted)).await?;
     Ok((opened["session"].as_str().unwrap_or_default().to_owned(), 0))
 }
 

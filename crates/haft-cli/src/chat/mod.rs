@@ -13,6 +13,8 @@ use crate::api::{Reach, StoreUse};
 use crate::command::over_api;
 use crate::mounts::note_left_out;
 use crate::trouble::{Code, Trouble};
+use crate::waiting::SessionWaits;
+use agent::session as opened;
 use talk::{Manner, Talk};
 
 /// Talks to a model in the terminal; what its tools ask is asked there. Without a model, a
@@ -22,6 +24,8 @@ pub(crate) struct ChatArgs {
     /// Goes on with a session, by its id or the beginning of it.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    #[command(flatten)]
+    waits: SessionWaits,
     #[command(flatten)]
     choice: Choice,
     #[command(flatten)]
@@ -36,6 +40,8 @@ pub(crate) struct RunArgs {
     /// Goes on with a session, by its id or the beginning of it.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    #[command(flatten)]
+    waits: SessionWaits,
     #[command(flatten)]
     choice: Choice,
     #[command(flatten)]
@@ -62,7 +68,8 @@ pub(crate) fn chat(args: &ChatArgs) -> anyhow::Result<Verdict> {
     }
     over_api(&args.reach, StoreUse::Made, async |api| {
         note_left_out(api);
-        let (session, seen) = agent::session(api, &args.choice, args.session.as_deref()).await?;
+        let (session, seen) =
+            opened(api, &args.choice, &args.waits, args.session.as_deref()).await?;
         let mut talk = Talk::begin(api, session, seen, Manner::Conversation).await?;
         talk.converse().await
     })
@@ -71,7 +78,8 @@ pub(crate) fn chat(args: &ChatArgs) -> anyhow::Result<Verdict> {
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Verdict> {
     over_api(&args.reach, StoreUse::Made, async |api| {
         note_left_out(api);
-        let (session, seen) = agent::session(api, &args.choice, args.session.as_deref()).await?;
+        let (session, seen) =
+            opened(api, &args.choice, &args.waits, args.session.as_deref()).await?;
         let manner = match args.reach.wants_json() {
             true => Manner::Json,
             false => Manner::OneTurn,

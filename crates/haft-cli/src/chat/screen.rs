@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use haft_core::session::{Config, Event, TurnEnding};
-use haft_core::{ActorKind, CallId, CallResult, ContentBlock, Millis, Outcome};
+use haft_core::{ActorKind, CallId, CallResult, ContentBlock, Failure, Millis, Outcome};
 use serde_json::Value;
 
 use super::prose::Prose;
@@ -82,6 +82,7 @@ impl Screen {
         self.recall(event);
         match event {
             Event::TurnStarted { .. } => self.thinking_since = Some(Instant::now()),
+            Event::TurnRetried { failure, .. } => self.asked_again(failure.as_ref()),
             Event::TurnAnswered { turn, content, .. } => self.answered(*turn, content),
             Event::TurnEnded { ending, .. } => self.ended(ending),
             Event::SessionInterrupted { .. } => self.note(Tone::Warn, "stopped"),
@@ -174,6 +175,17 @@ impl Screen {
             let note = format!("  {}", self.paint.paint(tone, &printable(text)));
             eprintln!("{}", fitted(&note, 4));
         }
+    }
+
+    /// What the model began to say is void.
+    fn asked_again(&mut self, broke_off: Option<&Failure>) {
+        self.streamed.1.clear();
+        self.thinking_since = Some(Instant::now());
+        let why = match broke_off {
+            Some(_) => "the model's answer broke off; it is asked again",
+            None => "the process that asked the model died; it is asked again",
+        };
+        self.note(Tone::Warn, why);
     }
 
     fn answered(&mut self, turn: u32, content: &[ContentBlock]) {

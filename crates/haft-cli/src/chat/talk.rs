@@ -97,7 +97,7 @@ impl<'a> Talk<'a> {
                 }
                 Some(Heard::Progress { .. } | Heard::Text { .. }) => {}
                 // What a newer server alone understands is not counted here.
-                Some(Heard::CaughtUp) | None => return,
+                Some(Heard::CaughtUp | Heard::Deleted) | None => return,
             }
         }
     }
@@ -266,6 +266,7 @@ impl<'a> Talk<'a> {
                 }
                 Heard::Progress { call, progress } => self.screen.progress(&call, &progress),
                 Heard::Text { turn, text } => self.screen.saying(turn, &text),
+                Heard::Deleted => return Some(Rest::Ended),
                 Heard::CaughtUp => {}
             }
         }
@@ -342,6 +343,7 @@ async fn elsewhere(stream: &mut Stream, kept: &mut VecDeque<Heard>, call: CallId
                 event.call() == Some(call)
                     && matches!(**event, Event::CallResolved { .. } | Event::CallFinished { .. })
             }
+            Heard::Deleted => true,
             Heard::CaughtUp | Heard::Progress { .. } | Heard::Text { .. } => false,
         };
         kept.push_back(heard);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use haft_agent::http::Reach;
 use haft_core::session::{Config, Driver, Limits};
-use haft_core::{Actor, ActorId};
+use haft_core::{Actor, ActorId, Millis};
 use haft_mcp::{
     AddedCommands, Consent, McpServer, Mounts, Principal, Questions, ServerSettings, SessionUse,
 };
@@ -27,6 +27,7 @@ use crate::place::Place;
 use crate::rules;
 use crate::serve::sealing_key;
 use crate::trouble::{Code, Trouble};
+use crate::waiting::duration;
 
 /// How long what runs may go on after the client has hung up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,6 +79,10 @@ struct ServeArgs {
     /// Where people approve, for those who are told that something waits.
     #[arg(long, value_name = "URL")]
     approve_at: Option<String>,
+    /// How long a call waits for a person: `300s`, `15m`, `2h`, `7d`. Default: what its tool
+    /// declares.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    suspend_ttl: Option<Millis>,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
@@ -135,7 +140,12 @@ fn settings(args: &ServeArgs) -> ServerSettings {
     // A client may go on for as long as it likes; what bounds a model's run does not bound it.
     let limits = Limits { calls_per_run: u32::MAX, calls_per_turn: u32::MAX, ..Limits::default() };
     ServerSettings {
-        config: Config { driver: Driver::Caller, limits, ..Config::default() },
+        config: Config {
+            driver: Driver::Caller,
+            limits,
+            suspend_ttl: args.suspend_ttl,
+            ..Config::default()
+        },
         sessions: SessionUse::One,
         consent: match args.consent_approves {
             true => Consent::Approves,

@@ -89,7 +89,7 @@ async fn weigh(
     };
     match args.reach.wants_json() {
         true => say_json(&weighed)?,
-        false => super::tell(weighed["called"].as_str().unwrap_or(tool), &weighed),
+        false => super::tell(weighed["called"].as_str().unwrap_or(tool), would(&weighed), &weighed),
     }
     Ok(Verdict::Holds)
 }
@@ -114,4 +114,13 @@ async fn report(api: &Api, args: &Args, checked: &Checked) -> anyhow::Result<Ver
         eprintln!("{word}: the rule `{rule}` is about `{tools}`, and there is no such tool here");
     }
     Ok(Verdict::Holds)
+}
+
+/// What would become of a call.
+fn would(weighed: &Value) -> &'static str {
+    match weighed["decision"].as_str().unwrap_or_default() {
+        "allow" => "runs",
+        "ask" => "waits for a person",
+        _ => "is refused",
+    }
 }

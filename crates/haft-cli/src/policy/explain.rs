@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::Verdict;
 use crate::api::{Api, Reach, StoreUse, rows};
 use crate::command::over_api;
+use crate::resolving::decision;
 use crate::terminal::say_json;
 use crate::trouble::{Code, Trouble};
 
@@ -32,10 +33,35 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
         let told = recorded(api, &session, &call).await?;
         match args.reach.wants_json() {
             true => say_json(&told)?,
-            false => super::tell(told["tool"].as_str().unwrap_or_default(), &told["derivation"]),
+            false => {
+                let tool = told["tool"].as_str().unwrap_or_default();
+                super::tell(tool, &became(&told), &told["derivation"]);
+            }
         }
         Ok(Verdict::Holds)
     })
+}
+
+/// What became of a call, by its permissions and by whoever decided.
+fn became(told: &Value) -> String {
+    let is_over = told["stage"] == "settled";
+    match told["derivation"]["decision"].as_str().unwrap_or_default() {
+        "allow" if is_over => "was allowed to run".to_owned(),
+        "allow" => "is allowed to run".to_owned(),
+        "ask" => {
+            let decided = &told["decided"];
+            let by = match (decided["by"]["kind"].as_str(), decided["by"]["id"].as_str()) {
+                (Some("system"), _) | (_, None) => String::new(),
+                (_, Some(id)) => format!(" by {id}"),
+            };
+            match decided["decision"].as_str() {
+                Some(word) => format!("waited for a person: {}{by}", decision(word)),
+                None if is_over => "waited for a person, and nobody decided".to_owned(),
+                None => "waits for a person".to_owned(),
+            }
+        }
+        _ => "was refused".to_owned(),
+    }
 }
 
 /// Finds a call in a session's log.
@@ -57,10 +83,12 @@ async fn recorded(api: &Api, session: &str, call: &str) -> Result<Value, Trouble
                 && (id.starts_with(call) || id.starts_with(&format!("call_{call}")))
         });
         if let Some(event) = found {
-            let tool = &event["contract"]["tool"];
-            return Ok(
-                json!({ "call": event["call"], "tool": tool, "derivation": event["derivation"] }),
-            );
+            let id = event["call"].as_str().unwrap_or_default();
+            let known = api.get(&format!("/haft/v1/sessions/{session}/calls/{id}")).await?;
+            return Ok(json!({
+                "call": id, "tool": event["contract"]["tool"], "derivation": event["derivation"],
+                "stage": known["stage"], "decided": known["decided"],
+            }));
         }
         after = last;
     }

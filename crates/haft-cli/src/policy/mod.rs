@@ -24,14 +24,14 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
     }
 }
 
-/// The decision, and what each source says; those that decided are marked.
-fn tell(tool: &str, derivation: &Value) {
+/// Prints what becomes of a call, and what each source says; those that decided are marked.
+fn tell(tool: &str, words: &str, derivation: &Value) {
     let paint = Paint::stdout();
     let decision = derivation["decision"].as_str().unwrap_or_default();
-    let (tone, words) = match decision {
-        "allow" => (Tone::Good, "runs"),
-        "ask" => (Tone::Warn, "waits for a person"),
-        _ => (Tone::Bad, "is refused"),
+    let tone = match decision {
+        "allow" => Tone::Good,
+        "ask" => Tone::Warn,
+        _ => Tone::Bad,
     };
     say(&format!("{} {}", paint.paint(Tone::Bold, tool), paint.paint(tone, words)));
     for finding in derivation["findings"].as_array().into_iter().flatten() {

@@ -20,7 +20,7 @@ use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
 use haft_core::session::{Config as SessionConfig, Driver, Limits};
 use haft_mcp::{AddedCommands, McpServer, Mounts, Questions, ServerSettings, SessionUse};
-use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey};
+use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey, supervise};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
 use haft_server::{Config, ModelSettings, Models, Server, Tls, WebhookSettings};
@@ -39,9 +39,7 @@ use crate::mounts;
 use crate::place::{Place, is_in_use};
 use crate::rules;
 use crate::trouble::{Code, Trouble};
-
-/// How long what runs may go on after the server was asked to stop.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::waiting::duration;
 
 /// How long a command that has the store may take to end.
 const STORE_WAIT: Duration = Duration::from_secs(3);
@@ -58,9 +56,15 @@ pub(crate) struct Args {
     pub(crate) tls: TlsArgs,
     #[command(flatten)]
     place: Place,
-    /// How long a call waits for someone, unless its tool says: `300s`, `15m`, `2h`, `7d`.
-    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = duration)]
-    suspend_ttl: Millis,
+    /// How long a call waits for a person or a client: `300s`, `15m`, `2h`, `7d`. Default: 300s in
+    /// the sessions of agents, and what the tool declares for direct calls (`haft tools call`,
+    /// MCP).
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    suspend_ttl: Option<Millis>,
+    /// How long running requests, and then running calls, may go on after the server was asked to
+    /// stop. A call that still runs then is cut off, and is in doubt if it may have taken effect.
+    #[arg(long, value_name = "TIME", env = "HAFT_STOP_TIMEOUT", default_value = "10s", value_parser = duration)]
+    stop_timeout: Millis,
     /// A further name under which the server is called, such as that of a reverse proxy.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
@@ -109,6 +113,10 @@ pub(crate) struct ModelArgs {
 }
 
 impl Args {
+    const fn stop_timeout(&self) -> Duration {
+        Duration::from_millis(self.stop_timeout.0)
+    }
+
     /// How far this server goes where somebody else says.
     const fn reach(&self) -> Reach {
         match self.webhook_allow_private {
@@ -185,7 +193,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = listener.map_err(|error| not_listening(args.listen, &error))?;
     let questions = Questions::new();
     let (haft, mounts) = start(args, &questions).await?;
-    drop(tokio::spawn(mounts::follow(args.config.clone(), mounts.clone())));
+    let (config_file, followed) = (args.config.clone(), mounts.clone());
+    let follow = move || mounts::follow(config_file.clone(), followed.clone());
+    drop(tokio::spawn(supervise(haft.store().clone(), "mounts", follow)));
     let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let local_key = fresh_key()?;
     let tls = encryption.as_ref().map(|it| it.tls.clone());
@@ -200,18 +210,20 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let renewing = encryption.map(|it| renew(it, noted, args.place.data.clone()));
     announce(args, &server);
     readiness::ready();
+    let patience = args.stop_timeout();
     let stop = async move {
         tokio::select! {
             _ = terminated.recv() => {}
             _ = interrupted.recv() => {}
         }
-        let said = format!("stopping: what runs may end within {} s\n", PATIENCE.as_secs());
+        let seconds = patience.as_secs();
+        let said = format!("stopping: requests and calls that run may go on for {seconds} s\n");
         // The terminal may be gone, which is no reason to go on.
         drop(std::io::stderr().write_all(said.as_bytes()));
         readiness::stopping();
     };
     server.run(stop).await?;
-    haft.shutdown(PATIENCE).await;
+    haft.shutdown(patience).await;
     if let Some(renewing) = renewing {
         renewing.abort();
         // Whether it was at work or not: from now on nobody writes the note.
@@ -241,6 +253,7 @@ fn config(
         admin_key: args.api_key.clone(),
         local_key: Some(local_key.to_owned()),
         suspend_ttl: args.suspend_ttl,
+        stop_timeout: args.stop_timeout(),
         uploads: Some(args.place.data.join("uploads")),
         hosts: args.hosts.clone(),
         mcp: Some(mcp),
@@ -292,7 +305,12 @@ fn announce(args: &Args, server: &Server) {
 fn mcp_settings(args: &Args) -> ServerSettings {
     let limits = Limits { calls_per_run: u32::MAX, calls_per_turn: u32::MAX, ..Limits::default() };
     ServerSettings {
-        config: SessionConfig { driver: Driver::Caller, limits, ..SessionConfig::default() },
+        config: SessionConfig {
+            driver: Driver::Caller,
+            limits,
+            suspend_ttl: args.suspend_ttl,
+            ..SessionConfig::default()
+        },
         sessions: SessionUse::One,
         patience: Duration::from_millis(args.mcp_patience.0),
         ..ServerSettings::default()
@@ -407,24 +425,4 @@ pub(crate) fn fresh_key() -> anyhow::Result<String> {
     getrandom::fill(&mut random)?;
     let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("haft_local_{hex}"))
-}
-
-/// Reads a time such as `300s`.
-fn duration(text: &str) -> Result<Millis, String> {
-    let expected =
-        || format!("expected a time such as `300s`, `15m`, `2h` or `7d`, found {text:?}");
-    let unit = text.chars().last().ok_or_else(expected)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86400,
-        _ => return Err(expected()),
-    };
-    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
-    let total = number.and_then(|number| number.checked_mul(seconds)).ok_or_else(expected)?;
-    match total {
-        1..=31_536_000 => Ok(Millis::from_secs(total)),
-        _ => Err(expected()),
-    }
 }

@@ -59,9 +59,16 @@ async fn follow(api: &Api, args: &Args, id: &str) -> anyhow::Result<Verdict> {
     loop {
         let mut stream = api.follow(id, after).await?;
         while let Some(heard) = stream.next().await {
-            if let Heard::Entry { seq, at, event } = heard {
-                after = seq;
-                print(args, &json!({ "seq": seq, "at": at, "event": event }));
+            match heard {
+                Heard::Entry { seq, at, event } => {
+                    after = seq;
+                    print(args, &json!({ "seq": seq, "at": at, "event": event }));
+                }
+                Heard::Deleted => {
+                    eprintln!("the session was deleted");
+                    return Ok(Verdict::Holds);
+                }
+                Heard::CaughtUp | Heard::Progress { .. } | Heard::Text { .. } => {}
             }
         }
     }

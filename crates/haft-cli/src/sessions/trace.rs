@@ -125,6 +125,14 @@ impl Tree {
                 self.add(Node::new(said, at).toned(Tone::Bold));
             }
             Event::TurnStarted { turn, .. } => self.add(Node::new(format!("turn {turn}"), at)),
+            Event::TurnRetried { attempt, failure, .. } => {
+                let why = match failure {
+                    Some(failure) => failure.message.as_str(),
+                    None => "the process that asked it died",
+                };
+                let text = format!("model asked again (attempt {attempt}): {why}");
+                self.within(Node::new(text, at).toned(Tone::Warn));
+            }
             Event::TurnAnswered { content, .. } if !content.is_empty() => {
                 self.within(Node::new(words(content), at));
             }
@@ -145,8 +153,7 @@ impl Tree {
                 self.propose(*call, Node::new(shortened(&text, TEXT_MAX), at).toned(Tone::Accent));
             }
             Event::CallRejected { call, name, rejection, .. } => {
-                let text =
-                    format!("{name}: not run: {}", shortened(&format!("{rejection:?}"), TEXT_MAX));
+                let text = format!("{name}: not run: {}", shortened(&rejection.message, TEXT_MAX));
                 self.propose(*call, Node::new(text, at).toned(Tone::Bad));
             }
             Event::CallSuspended { call, kind, .. } => {

@@ -14,6 +14,7 @@ use crate::decide::decide;
 use crate::prompt::Lines;
 use crate::resolving::{Became, json_argument, outcome, outcome_line};
 use crate::terminal::{Paint, fitted, printable, say, say_json};
+use crate::waiting::SessionWaits;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     /// and written there is there.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    #[command(flatten)]
+    waits: SessionWaits,
     #[command(flatten)]
     reach: Reach,
 }
@@ -44,11 +47,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 async fn called(api: &Api, args: &Args, arguments: &Map<String, Value>) -> anyhow::Result<Verdict> {
     let path = format!("/haft/v1/tools/{}/call", args.name);
-    let session = match &args.session {
-        Some(session) => Some(api.session(session).await?),
-        None => None,
-    };
-    let answer = api.post(&path, &json!({ "arguments": arguments, "session": session })).await?;
+    let mut wanted = Map::from_iter([("arguments".to_owned(), json!(arguments))]);
+    match &args.session {
+        Some(session) => {
+            wanted.insert("session".to_owned(), api.session(session).await?.into());
+        }
+        None => args.waits.add_to(&mut wanted),
+    }
+    let answer = api.post(&path, &Value::Object(wanted)).await?;
     let (session, call) = (text(&answer, "session"), text(&answer, "call"));
     let is_asked = !args.reach.wants_json() && std::io::stdin().is_terminal();
     let mut became = match text(&answer, "state") {

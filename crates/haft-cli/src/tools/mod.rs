@@ -6,6 +6,7 @@ mod lint;
 mod list;
 mod show;
 
+use haft_runtime::registry;
 use serde_json::Value;
 
 use crate::Verdict;
@@ -44,7 +45,7 @@ async fn all(api: &Api) -> Result<Vec<Value>, Trouble> {
 }
 
 /// Says what is there instead: a mounted server's tool that waits to be accepted, or the name
-/// that shares the most with the one that was asked for.
+/// that is nearest to the one that was asked for.
 pub(crate) async fn no_tool(api: &Api, name: &str, tools: &[Value]) -> Trouble {
     let trouble = Trouble::new(Code::NoTool, format!("there is no tool `{name}`"));
     let servers = api.get("/haft/v1/mcp/servers").await.map(rows).unwrap_or_default();
@@ -67,7 +68,13 @@ fn offers(server: &Value, name: &str) -> bool {
     names.any(|waiting| plain(&waiting) == plain(name))
 }
 
+/// The tool whose name differs by the fewest letters; if all differ by many, the one that begins
+/// alike, as for a name that was cut off.
 fn nearest<'a>(name: &str, tools: &'a [Value]) -> Option<&'a str> {
+    let names = tools.iter().map(|tool| text(tool, "name"));
+    if let Some(near) = registry::nearest(name, names).first().copied() {
+        return Some(near);
+    }
     let shared = |other: &str| other.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
     let near = tools.iter().map(|tool| text(tool, "name"));
     let near = near.map(|other| (shared(other) + usize::from(other.contains(name)), other));

@@ -68,6 +68,8 @@ fn a_call_waits_is_found_and_decided_with_and_without_a_server() {
         assert_eq!(pending["data"][0]["call"], json!(id));
         assert_eq!(pending["data"].as_array().unwrap().len(), 1);
         let short = &id[..id.len() - 2];
+        let explained = haft(data.path(), &["policy", "explain", short]);
+        assert!(explained.stdout.starts_with("shell_run waits for a person\n"), "{explained:?}");
         let approved = haft(data.path(), &["approve", short, "--json"]);
         assert_eq!(approved.code, 0, "{}", approved.stderr);
         let approved = approved.json();
@@ -82,7 +84,8 @@ fn a_call_waits_is_found_and_decided_with_and_without_a_server() {
             assert_eq!(again.code, 4);
         }
         let explained = haft(data.path(), &["policy", "explain", short]);
-        assert!(explained.stdout.starts_with("shell_run waits for a person"), "{explained:?}");
+        let said = "shell_run waited for a person: approved by admin\n";
+        assert!(explained.stdout.starts_with(said), "{explained:?}");
         let session = approved["session"].as_str().unwrap();
         let trace = haft(data.path(), &["sessions", "trace", session]).stdout;
         let told = ["waits: approval", "approved by admin", "attempt 1", "done"];
@@ -268,4 +271,29 @@ fn what_keeps_a_command_from_its_store_or_settings_has_a_code() {
     std::fs::write(data.path().join("haft.toml"), "[mcp.server.peer]\n").unwrap();
     assert_code(&haft(data.path(), &["mcp", "remove", "peer"]), "bad_config");
     assert_code(&haft(data.path(), &["mcp", "add", "peer", "ftp://there"]), "bad_config");
+}
+
+#[test]
+fn a_misspelt_tool_leads_to_the_one_that_differs_by_the_fewest_letters() {
+    let data = tempfile::tempdir().unwrap();
+    for (misspelt, meant) in
+        [("shel_run", "shell_run"), ("shell_rn", "shell_run"), ("shell_clos", "shell_close")]
+    {
+        let refused = haft(data.path(), &["tools", "call", misspelt]);
+        let suggested = format!("did you mean `{meant}`?");
+        assert!(refused.stderr.contains(&suggested), "{misspelt}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_trace_tells_in_words_why_a_call_was_not_run() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Serving::start(data.path(), None);
+    let wanted = json!({ "arguments": { "command": 5 } });
+    let (_, answer) = server.ask("POST", "/haft/v1/tools/shell_run/call", &wanted);
+    let sessions = server.get("/haft/v1/sessions");
+    let session = sessions["data"][0]["id"].as_str().unwrap();
+    let trace = haft(data.path(), &["sessions", "trace", session]).stdout;
+    assert!(trace.contains("shell_run: not run: "), "{answer} {trace}");
+    assert!(!trace.contains("Rejection") && !trace.contains("raw_arguments"), "{trace}");
 }

@@ -28,4 +28,5 @@ mod story;
 mod terminal;
 mod torture;
 mod undoing;
+mod waiting;
 mod webhooks;

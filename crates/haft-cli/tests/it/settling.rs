@@ -51,7 +51,8 @@ fn a_call_in_doubt_is_settled_as_a_person_says() {
     assert!(shown.contains("why: its process died while it ran"), "{shown}");
     assert!(shown.contains("haft settle"), "{shown}");
     let approved = haft(data, &["approve", &happened]);
-    assert!(approved.stderr.starts_with("error[wrong_kind]: "), "{}", approved.stderr);
+    assert_eq!(approved.code, 4, "it was approved before it ran: {}", approved.stderr);
+    assert!(approved.stderr.starts_with("error[stale]: "), "{}", approved.stderr);
     let odd = haft(data, &["settle", &left, "give-up", "--value", "1"]);
     assert!(odd.stderr.starts_with("error[bad_arguments]: "), "{}", odd.stderr);
 

@@ -45,18 +45,8 @@ fn a_call_that_runs_when_the_server_is_asked_to_stop_ends_and_is_recorded() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Serving::start(data.path(), None);
     let key = server.key.clone();
-    let command = "until [ -e go ]; do sleep 0.05; done; echo it ended";
-    let wanted = json!({ "arguments": { "command": command } });
-    let asked = server.post("/haft/v1/tools/shell_run/call", &wanted);
-    assert_eq!(asked["state"], "waiting", "{asked}");
-    let (session, call) = (asked["session"].as_str().unwrap(), asked["call"].as_str().unwrap());
-    let resolve = format!("/haft/v1/sessions/{session}/calls/{call}/resolve");
-    server.post(&resolve, &json!({ "type": "approve" }));
-    let started = Instant::now();
-    while !log_of(&server, session).contains(&"call.started".to_owned()) {
-        assert!(started.elapsed() < PATIENCE, "{:?}", log_of(&server, session));
-        thread::sleep(Duration::from_millis(20));
-    }
+    let session = running(&server);
+    let session = session.as_str();
     // A stream that is followed and half a request are no reason to wait.
     let headers = format!("x-api-key: {key}\r\n");
     let stream = format!("/haft/v1/sessions/{session}/stream");
@@ -74,6 +64,59 @@ fn a_call_that_runs_when_the_server_is_asked_to_stop_ends_and_is_recorded() {
     assert!(!told.contains(&"call.interrupted".to_owned()), "nothing is in doubt: {told:?}");
     let whole = server.get(&format!("/haft/v1/sessions/{session}/events")).to_string();
     assert!(whole.matches("it ended").count() > 1, "its output is kept too: {whole}");
+}
+
+/// Has a command under way that ends when there is a file `go` in its directory; returns its
+/// session.
+fn running(server: &Serving) -> String {
+    let command = "until [ -e go ]; do sleep 0.05; done; echo it ended";
+    let wanted = json!({ "arguments": { "command": command } });
+    let asked = server.post("/haft/v1/tools/shell_run/call", &wanted);
+    let (session, call) = (asked["session"].as_str().unwrap(), asked["call"].as_str().unwrap());
+    let resolve = format!("/haft/v1/sessions/{session}/calls/{call}/resolve");
+    server.post(&resolve, &json!({ "type": "approve" }));
+    let started = Instant::now();
+    while !log_of(server, session).contains(&"call.started".to_owned()) {
+        assert!(started.elapsed() < PATIENCE, "{:?}", log_of(server, session));
+        thread::sleep(Duration::from_millis(20));
+    }
+    session.to_owned()
+}
+
+#[test]
+fn a_call_may_go_on_for_as_long_as_the_stop_timeout_says() {
+    let data = tempfile::tempdir().unwrap();
+    let mut command = Serving::command(data.path(), &[]);
+    let process = command.env("HAFT_STOP_TIMEOUT", "10m").spawn().unwrap();
+    let mut server = Serving::answering(process, None).unwrap();
+    let (key, session) = (server.key.clone(), running(&server));
+    terminate(&server);
+    // Longer than a server waits that was not told otherwise; a shorter sleep can only let the
+    // test pass.
+    thread::sleep(Duration::from_secs(12));
+    std::fs::write(data.path().join("workspaces").join(&session).join("go"), "").unwrap();
+    assert!(server.process.wait().unwrap().success());
+    drop(server);
+    let server = Serving::start(data.path(), Some(&key));
+    let told = log_of(&server, &session);
+    assert!(told.contains(&"call.finished".to_owned()), "{told:?}");
+    assert!(!told.contains(&"call.interrupted".to_owned()), "nothing is in doubt: {told:?}");
+}
+
+#[test]
+fn a_call_that_outlasts_the_stop_timeout_is_in_doubt_after_the_restart() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Serving::start_with(data.path(), None, &["--stop-timeout", "1s"]);
+    let (key, session) = (server.key.clone(), running(&server));
+    terminate(&server);
+    assert!(server.process.wait().unwrap().success(), "it ends although the call never does");
+    drop(server);
+    let server = Serving::start(data.path(), Some(&key));
+    let started = Instant::now();
+    while server.get("/haft/v1/pending")["data"][0]["kind"] != "settlement" {
+        assert!(started.elapsed() < PATIENCE, "{:?}", log_of(&server, &session));
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -99,13 +99,16 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         wakes: Vec<WakeId>,
     },
-    /// The model is asked again because the process that asked died.
+    /// The model is asked again: the process that asked died, or the answer broke off midway.
     #[serde(rename = "turn.retried")]
     TurnRetried {
         /// The turn.
         turn: u32,
         /// Which attempt begins.
         attempt: u32,
+        /// How the answer broke off; `None` if the process died.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
     },
     /// The model answered.
     #[serde(rename = "turn.answered")]

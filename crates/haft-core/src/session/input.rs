@@ -260,7 +260,13 @@ pub struct ModelFailed {
     pub attempt: u32,
     /// Why.
     pub failure: Failure,
+    /// Whether its answer broke off midway. Nothing of such an answer was used, so the model is
+    /// asked again, [`MODEL_ASKS_MAX`] times in all.
+    pub broke_off: bool,
 }
+
+/// How many times a model is asked in one turn while its answers break off midway.
+pub const MODEL_ASKS_MAX: u32 = 3;
 
 /// A program proposes calls, all at once.
 #[derive(Debug, Clone)]

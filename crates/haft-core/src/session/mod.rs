@@ -39,10 +39,10 @@ pub use goal::{ActiveGoal, Goal, GoalError};
 pub use input::{
     AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ChildOpened,
     ChildStopped, ClientGone, ContextSummarised, Ended, Expired, GoalSet, GrantOffered,
-    GrantRevoked, Granted, Input, Interrupted, MessageArrived, ModelAnswered, ModelFailed, Opened,
-    ParentTold, PolicyFacts, Previewed, Proposal, ProviderResult, Reconfigured, RetryDue, Returned,
-    SoundCall, ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled,
-    WakeQueued,
+    GrantRevoked, Granted, Input, Interrupted, MODEL_ASKS_MAX, MessageArrived, ModelAnswered,
+    ModelFailed, Opened, ParentTold, PolicyFacts, Previewed, Proposal, ProviderResult,
+    Reconfigured, RetryDue, Returned, SoundCall, ToolChange, ToolChanged, TurnAsked, Verification,
+    Verified, WakeCancelled, WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
 pub use report::{Ask, Report, Word};

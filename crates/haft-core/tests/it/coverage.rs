@@ -192,7 +192,10 @@ fn model_inputs(world: &mut World) -> Vec<Column> {
         ("message arrived", Input::MessageArrived(arrived)),
         ("model answered", Input::ModelAnswered(answered)),
         ("context summarised", Input::ContextSummarised(summarised)),
-        ("model failed", Input::ModelFailed(ModelFailed { turn, attempt, failure })),
+        (
+            "model failed",
+            Input::ModelFailed(ModelFailed { turn, attempt, failure, broke_off: false }),
+        ),
         ("calls proposed", Input::CallsProposed(CallsProposed { calls: vec![proposal] })),
     ]
 }

@@ -765,7 +765,9 @@ fn a_model_that_failed_can_be_asked_again_without_a_new_message() {
     assert_eq!(world.input(Input::TurnAsked(TurnAsked { by: ann() })), Err(Refusal::Busy));
     world.say("go").unwrap();
     let failure = Failure::new(ErrorClass::RateLimited, "later");
-    world.input(Input::ModelFailed(ModelFailed { turn: 1, attempt: 1, failure })).unwrap();
+    world
+        .input(Input::ModelFailed(ModelFailed { turn: 1, attempt: 1, failure, broke_off: false }))
+        .unwrap();
     world.input(Input::TurnAsked(TurnAsked { by: ann() })).unwrap();
     assert_eq!(world.open().activity, Activity::Thinking { attempt: 1 });
 }

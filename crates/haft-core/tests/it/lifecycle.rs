@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::world::{World, ann, bob, charge, email, err, ok, read, tool, with_reports};
 use haft_core::permission::{Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    Activity, AnswerDetails, Check, Config, Effect, Event, Input, Limits, MessageRule, MisuseRule,
-    ModelAnswered, ModelFailed, Phase, ProviderResult, Reconfigured, Refusal, RejectReason, Reply,
-    RetryDue, Returned, Seen, Stale, StartCause, TurnEnding,
+    Activity, AnswerDetails, Check, Config, Effect, Event, Input, Limits, MODEL_ASKS_MAX,
+    MessageRule, MisuseRule, ModelAnswered, ModelFailed, Phase, ProviderResult, Reconfigured,
+    Refusal, RejectReason, Reply, RetryDue, Returned, Seen, Stale, StartCause, TurnEnding,
 };
 use haft_core::tool::{Concurrency, Executor, Idempotency, Mutates, Retry};
 use haft_core::{
@@ -407,11 +407,31 @@ fn a_model_that_cannot_be_asked_ends_the_turn_with_the_reason() {
     let mut world = World::model();
     world.say("go").unwrap();
     let failure = Failure::new(ErrorClass::RateLimited, "try later");
-    let failed = ModelFailed { turn: 1, attempt: 1, failure: failure.clone() };
+    let failed = ModelFailed { turn: 1, attempt: 1, failure: failure.clone(), broke_off: false };
     world.input(Input::ModelFailed(failed)).unwrap();
     assert_eq!(last_ending(&world), Some(TurnEnding::Failed { failure }));
     world.say("again").unwrap();
     assert_eq!(world.open().turn, 2);
+}
+
+#[test]
+fn a_model_whose_answer_broke_off_is_asked_again_a_few_times() {
+    let mut world = World::model();
+    world.say("go").unwrap();
+    let failure = Failure::new(ErrorClass::Upstream, "the stream ended early");
+    let broke = |attempt| {
+        let failure = failure.clone();
+        Input::ModelFailed(ModelFailed { turn: 1, attempt, failure, broke_off: true })
+    };
+    for attempt in 1..MODEL_ASKS_MAX {
+        world.input(broke(attempt)).unwrap();
+        let next = attempt + 1;
+        assert_eq!(world.open().activity, Activity::Thinking { attempt: next });
+        assert_eq!(world.effects.last(), Some(&Effect::RunModel { turn: 1, attempt: next }));
+        assert_eq!(world.input(broke(attempt)), Err(Refusal::Stale(Stale::OtherAttempt)));
+    }
+    world.input(broke(MODEL_ASKS_MAX)).unwrap();
+    assert_eq!(last_ending(&world), Some(TurnEnding::Failed { failure }));
 }
 
 #[test]

@@ -278,7 +278,9 @@ fn perform_on_session(world: &mut World, step: &Step) -> Option<Refusal> {
             let open = world.state.as_open()?;
             let Activity::Thinking { attempt } = open.activity else { return None };
             let failure = Failure::new(ErrorClass::Upstream, "down");
-            let failed = ModelFailed { turn: open.turn, attempt, failure };
+            // Every other failure is an answer that broke off.
+            let broke_off = open.turn % 2 == 0;
+            let failed = ModelFailed { turn: open.turn, attempt, failure, broke_off };
             world.input(Input::ModelFailed(failed)).err()
         }
         Step::Wake => world.input(Input::Woken).err(),

@@ -137,6 +137,9 @@ fn s4_9_a_gated_client_call_suspends_twice() {
     assert_eq!((second.kind, second.round), (SuspensionKind::ClientExec, 2));
     world.crash();
     assert_eq!(suspension(&world, call), second, "revival does not ask again");
+    let late = world.resolve(call, approve()).unwrap_err();
+    let Refusal::Stale(Stale::Decided { decision, .. }) = late else { panic!("{late}") };
+    assert_eq!(decision.to_string(), "approve", "whoever approves second is told who was first");
     world.resolve(call, result("59.9 N")).unwrap();
     let rounds: Vec<_> = world
         .events()

@@ -14,6 +14,7 @@ use crate::fresh::fresh_bits;
 use crate::live::LiveStream;
 use crate::model::{Adviser, Model};
 use crate::registry::{RegisterError, Registered, Registry, Selector};
+use crate::supervision::supervise;
 use crate::tool::{Need, Services, Tool};
 #[cfg(feature = "policy-file")]
 use crate::toolbox::PolicyFile;
@@ -214,7 +215,9 @@ impl HaftBuilder {
         let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
         let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
         let haft = Haft { driver, toolbox };
-        tokio::spawn(haft.clone().settle_for_ever());
+        let settling = haft.clone();
+        let settle = move || settling.clone().settle_for_ever();
+        tokio::spawn(supervise(haft.store().clone(), "settling", settle));
         Ok(haft)
     }
 

@@ -188,8 +188,8 @@ impl Haft {
         Ok(self.driver.resolve(session, resolved).await?)
     }
 
-    /// Answers whoever speaks about a call that is not in the turn: they are told who decided.
-    /// Nothing is recorded, for nothing of what they say was checked.
+    /// Answers whoever resolves a call that is no longer in the turn, or whose session has ended:
+    /// they are told who decided it. Nothing is recorded, because nothing they say was checked.
     async fn late(
         &self,
         state: &State,
@@ -198,11 +198,11 @@ impl Haft {
         id: ResolutionId,
         response: &Response,
     ) -> Result<Reply, ResolveError> {
-        match state {
-            State::Open(_) => {}
+        let unknown = match state {
+            State::Open(_) => Refusal::Stale(Stale::Unknown),
             State::Unopened => return Err(InputError::Refused(Refusal::NotOpen).into()),
-            State::Ended { .. } => return Err(InputError::Refused(Refusal::Ended).into()),
-        }
+            State::Ended { .. } => Refusal::Ended,
+        };
         let stored = self.store().call(session, call).await.map_err(InputError::from)?;
         let stale = match stored {
             Some(StoredCall { decided: Some(decided), .. }) => {
@@ -215,7 +215,7 @@ impl Haft {
             Some(StoredCall { stage: CallStage::Settled, updated_at, .. }) => {
                 Stale::Finished { at: updated_at }
             }
-            Some(_) | None => Stale::Unknown,
+            Some(_) | None => return Err(InputError::Refused(unknown).into()),
         };
         Err(InputError::Refused(Refusal::Stale(stale)).into())
     }

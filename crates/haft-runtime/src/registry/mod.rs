@@ -20,6 +20,7 @@ use haft_core::tool::{Definition, Problem, version_problems};
 pub use advertise::{Advertised, Keep, Narrowing, Selection, Selector};
 pub use error::{Refusal, RegisterError};
 pub use lint::{Code, Finding, Severity, lint_definition};
+pub use names::nearest;
 pub use registered::{Admitted, Registered};
 
 use tokio::sync::watch;

@@ -18,8 +18,9 @@ pub(super) fn skeleton(name: &str) -> String {
 /// How many names are suggested.
 const NEAR_MAX: usize = 3;
 
-/// Returns the names nearest to one that nobody has, best first.
-pub(super) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+/// Returns the names nearest to one that nobody has, best first: those that differ by the fewest
+/// letters. Names that are too different are left out.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = folded(wanted);
     let limit = wanted.len() / 3 + 1;
     let mut near: Vec<(usize, &str)> = names

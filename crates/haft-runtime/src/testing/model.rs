@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use haft_core::{ContentBlock, ErrorClass, Failure, ProviderCallId};
 use serde_json::Value;
 
-use crate::model::{AskedCall, Model, ModelAnswer, ModelRequest};
+use crate::model::{AskedCall, Model, ModelAnswer, ModelError, ModelRequest};
 use crate::tool::ToolFuture;
 
 /// A model that gives the answers it was told to give, in their order, and fails when it has
@@ -60,9 +60,9 @@ impl QueuedModel {
 }
 
 impl Model for QueuedModel {
-    fn answer(&self, _: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
+    fn answer(&self, _: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
         let next = self.lock().pop_front();
-        let ended = || Failure::new(ErrorClass::Upstream, "the script is over");
+        let ended = || ModelError::from(Failure::new(ErrorClass::Upstream, "the script is over"));
         Box::pin(async move { next.ok_or_else(ended) })
     }
 }

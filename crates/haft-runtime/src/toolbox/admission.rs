@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use haft_core::permission::{Question, Report, Source, SourceReport, StandingGrant, Verdict};
 use haft_core::session::{
-    AnswerDetails, Check, Config, ContextSummarised, Event, Input, ModelAnswered, ModelFailed,
-    Narrowed, Open, Phase, PolicyFacts, Proposal, ProviderResult, SoundCall,
+    AnswerDetails, Check, Config, ContextSummarised, Event, Input, MODEL_ASKS_MAX, ModelAnswered,
+    ModelFailed, Narrowed, Open, Phase, PolicyFacts, Proposal, ProviderResult, SoundCall,
 };
 use haft_core::tool::{Contract, Executor};
 use haft_core::{
@@ -21,11 +22,14 @@ use super::policy::Wish;
 use crate::cancellation::CancellationToken;
 use crate::fresh::fresh_bits;
 use crate::live::Step;
-use crate::model::{ModelAnswer, ModelRequest, SessionLog};
+use crate::model::{ModelAnswer, ModelError, ModelRequest, SessionLog};
 use crate::registry::{Admitted, Advertised, Refusal, Registered};
 use crate::schema::find_references;
 use crate::standing::{Ledger, Wanted};
 use crate::tool::{Run, Scope};
+
+/// How long to wait before a model is asked again whose first answer broke off.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// How far back the latest message is looked for.
 const LOOK_BACK: u32 = 256;
@@ -185,7 +189,8 @@ impl Toolbox {
         open: Arc<Open>,
         stop: CancellationToken,
     ) -> Input {
-        let failed = |failure| Input::ModelFailed(ModelFailed { turn, attempt, failure });
+        let failed =
+            |failure| Input::ModelFailed(ModelFailed { turn, attempt, failure, broke_off: false });
         let Some(model) = &self.model else {
             let message = "this node has no model to ask; configure one";
             return failed(Failure::new(ErrorClass::Internal, message));
@@ -199,7 +204,7 @@ impl Toolbox {
             open: Arc::clone(&open),
             advertised: advertised.clone(),
             notes: Vec::new(),
-            stop,
+            stop: stop.clone(),
             live: self.live.clone(),
         };
         if let Some(summary) = model.summarise(&request).await
@@ -210,7 +215,7 @@ impl Toolbox {
         request.notes = self.notes(&request).await;
         let answer = match model.answer(request).await {
             Ok(answer) => answer,
-            Err(failure) => return failed(failure),
+            Err(error) => return no_answer(turn, attempt, error, &stop).await,
         };
         let details = self.details(&answer);
         let ModelAnswer { content, calls: asked, provider_results, .. } = answer;
@@ -391,4 +396,18 @@ pub(super) fn admitted_with(
         Given::Text(text) => registered.admit_text(text.as_bytes()),
         Given::Object(object) => registered.admit(object),
     }
+}
+
+/// Reports that a model gave no answer. If its answer broke off and it is to be asked again, waits
+/// first: longer each time, and not if nobody wants the answer any more.
+async fn no_answer(turn: u32, attempt: u32, error: ModelError, stop: &CancellationToken) -> Input {
+    let ModelError { failure, mut broke_off } = error;
+    if broke_off && attempt < MODEL_ASKS_MAX {
+        let pause = ASK_AGAIN_AFTER * 2u32.saturating_pow(attempt.saturating_sub(1));
+        tokio::select! {
+            () = stop.cancelled() => broke_off = false,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+    Input::ModelFailed(ModelFailed { turn, attempt, failure, broke_off })
 }

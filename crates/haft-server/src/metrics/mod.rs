@@ -92,6 +92,7 @@ pub(crate) async fn show(State(app): State<App>) -> Result<impl IntoResponse, Er
     requests(&mut page, app.metrics());
     work(&mut page, &app, &standing);
     webhooks(&mut page, app.metrics(), &standing);
+    loops(&mut page, &app);
     if let Some(bytes) = resident() {
         let name = "process_resident_memory_bytes";
         page.family(name, Kind::Gauge, "Memory of this process.");
@@ -151,6 +152,14 @@ fn work(page: &mut Page, app: &App, standing: &Standing) {
     page.family(name, Kind::Counter, "Tokens of models; what a cache gave is part of the input.");
     for (direction, n) in ["input", "output", "cache_read"].into_iter().zip(tally.tokens) {
         page.sample(name, &[("direction", direction)], n);
+    }
+}
+
+fn loops(page: &mut Page, app: &App) {
+    let name = "haft_loop_panics_total";
+    page.family(name, Kind::Counter, "Panics of this node's background loops; each starts again.");
+    for (of, n) in app.store().measures().loop_panics() {
+        page.sample(name, &[("loop", of)], n);
     }
 }
 

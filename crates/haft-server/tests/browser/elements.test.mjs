@@ -312,6 +312,18 @@ test("S0-8 S0-11 S0-12 S0-13 S0-14 S0-37 S4-18 a call's status follows from its 
   await shown.context().close();
 });
 
+test("a session that a program drives says nothing about a model", async () => {
+  const shown = await page();
+  const begun = (driver) => log([{ type: "session.opened", config: { driver }, by: { kind: "user", id: "ann" } }, { type: "turn.started", turn: 1 }, proposed("call_1", "send")]);
+  await shown.evaluate((entries) => void window.timeline(entries), begun("model"));
+  await shown.getByText("The model is thinking").waitFor();
+  await shown.evaluate((entries) => void window.timeline(entries), begun("caller"));
+  await shown.locator("details.call").waitFor();
+  assert.equal(await shown.getByText("The model is thinking").count(), 0);
+  assert.deepEqual(await shown.evaluate((entries) => window.model(entries).spans.filter((span) => span.kind === "model").length, begun("caller")), 0);
+  await shown.context().close();
+});
+
 // S0-19: what cannot be taken back by itself runs, with a way back beside it.
 test("S0-19 an irreversible call that ran by itself offers its undo", async () => {
   const shown = await page();

@@ -203,6 +203,24 @@ impl Visitor {
 
     /// Asks for something whatever it is written in, until nothing more comes.
     pub(crate) async fn text(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut connection = self.sent(method, path, body).await;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, body.to_owned())
+    }
+
+    /// Follows a path that is answered as a stream; the answer has begun when this returns.
+    pub(crate) async fn stream(&self, path: &str) -> TcpStream {
+        let mut connection = self.sent("GET", path, "").await;
+        let mut begun = [0; 12];
+        connection.read_exact(&mut begun).await.unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200", "{path}");
+        connection
+    }
+
+    async fn sent(&self, method: &str, path: &str, body: &str) -> TcpStream {
         let mut connection = TcpStream::connect(&self.address).await.unwrap();
         let key = self.key.as_ref().map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
         let (address, length) = (&self.address, body.len());
@@ -211,11 +229,7 @@ impl Visitor {
              content-length: {length}\r\n\r\n{body}"
         );
         connection.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, body.to_owned())
+        connection
     }
 
     pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {

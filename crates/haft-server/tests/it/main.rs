@@ -4,9 +4,12 @@
 
 mod audit;
 mod channels;
+mod deleted;
 mod doors;
+mod environments;
 mod grants;
 mod house;
+mod late;
 mod memories;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/named.rs"]
@@ -16,6 +19,7 @@ mod rosters;
 mod rules;
 mod scopes;
 mod steerable;
+mod supervised;
 mod threads;
 #[expect(clippy::disallowed_methods, reason = "the token endpoint is a process of its own")]
 mod token_endpoint;

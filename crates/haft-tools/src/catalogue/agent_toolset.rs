@@ -62,7 +62,7 @@ fn bash() -> Definition {
         &[],
         json!({
             "command": text("The command. Leave it out only with `restart`."),
-            "restart": flag("Whether to start a fresh shell instead of running a command."),
+            "restart": flag("Whether to start a fresh shell instead of running a command: background processes end, and the directory and variables are as at the start."),
             "timeout_ms": number(0, 600_000, "How long it may run, in milliseconds; 120000 when left out or 0."),
         }),
     );

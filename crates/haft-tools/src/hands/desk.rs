@@ -146,6 +146,12 @@ impl Desk {
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
+    /// Forgets what earlier commands left behind for the next: their directory and variables.
+    pub(crate) fn reset(&mut self, home: VirtualPath) {
+        let commands = std::mem::take(&mut self.commands);
+        *self = Self { commands, ..Self::new(home) };
+    }
+
     /// Sets the directory of the next commands, of every kind.
     pub(crate) fn go_to(&mut self, cwd: VirtualPath) {
         self.unheard.cwd = Some(cwd.clone());

@@ -9,6 +9,7 @@ use haft_sandbox::shell::End;
 use haft_sandbox::virtual_path::VirtualPath;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::{apart, refused, taken};
@@ -83,14 +84,14 @@ struct WantedSearch {
 async fn bash(arguments: ToolArguments, context: ToolContext) -> Result<Returned, ToolError> {
     let wanted: WantedCommand = taken(arguments)?;
     let hand = Hands::of(&context).await?;
-    if wanted.restart {
-        settle(&hand, &context).await?;
-        end(&hand).await?;
-        ensure(&hand, None).await?;
-        hand.keep_desk(&context).await?;
-        return Ok(text("bash session restarted"));
-    }
     let command = wanted.command.filter(|command| !command.is_empty());
+    if wanted.restart {
+        if command.is_some() {
+            let message = "`restart` runs no command; send `command` in a call of its own";
+            return Err(ToolError::invalid(message));
+        }
+        return restarted(&hand, &context).await;
+    }
     let command = command.ok_or_else(|| ToolError::invalid("`command` is needed"))?;
     let wall = match wanted.timeout_ms {
         None | Some(0) => COMMAND_TIME,
@@ -117,6 +118,18 @@ async fn bash(arguments: ToolArguments, context: ToolContext) -> Result<Returned
             Err(ToolError::new(format!("{said}\n[{}]", ended.ending)))
         }
     }
+}
+
+/// Ends the shell with all that runs in it, and opens another one with nothing of the first.
+async fn restarted(hand: &Arc<Hand>, context: &ToolContext) -> Result<Returned, ToolError> {
+    settle(hand, context).await?;
+    end(hand).await?;
+    hand.desk().reset(hand.workspace().home.clone());
+    // What would be told of an earlier process does not hold for this shell.
+    drop(hand.take_notice());
+    ensure(hand, None).await?;
+    hand.keep_desk(context).await?;
+    Ok(text("bash session restarted"))
 }
 
 async fn preview_bash(

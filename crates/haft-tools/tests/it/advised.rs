@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_core::session::{Activity, Agent, Config, ContextUse, Driver, Goal, GoalSet, Input};
-use haft_core::{ContentBlock, Failure, ProviderCallId, SessionId};
+use haft_core::{ContentBlock, ProviderCallId, SessionId};
 use haft_runtime::testing::{TestNode, object, user};
-use haft_runtime::{Answer, AskedCall, Model, ModelAnswer, ModelRequest, ToolFuture};
+use haft_runtime::{Answer, AskedCall, Model, ModelAnswer, ModelError, ModelRequest, ToolFuture};
 use haft_tools::Classifier;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ impl Listening {
 }
 
 impl Model for Listening {
-    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
+    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
         self.told.lock().unwrap().push(request.notes);
         let answer = self.answers.lock().unwrap().pop_front().unwrap_or_default();
         Box::pin(async move { Ok(answer) })

@@ -1,6 +1,6 @@
 //! The tools of the wire API's agent toolset, on the same hands.
 
-use crate::place::{CANARY, Place, Session};
+use crate::place::{CANARY, PATIENCE, Place, Session};
 use haft_core::permission::{Exposure, Level};
 use haft_core::session::{Config, Driver};
 use haft_core::{CallResult, ContentBlock};
@@ -9,6 +9,7 @@ use haft_runtime::testing::{object, user};
 use haft_tools::{agent_tool_name, agent_toolset, agent_wire_name, catalogue};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::Read as _;
 
 /// A session of an agent with the toolset, of which nothing is asked about.
 async fn agent(place: &Place) -> Session {
@@ -105,6 +106,33 @@ async fn the_toolsets_shell_stays_and_can_write() {
     let fresh = said(&mut session, "bash", json!({ "restart": true })).await.unwrap();
     assert_eq!(fresh, "bash session restarted");
     assert!(said(&mut session, "bash", json!({})).await.is_err());
+}
+
+// Nothing of the old shell is left, neither its processes nor its state.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_shell_is_a_new_process_with_nothing_of_the_old_one() {
+    let place = Place::new();
+    let mut session = agent(&place).await;
+    let run = |command: &str| json!({ "command": command });
+    let set = "cd sub; export A=1; B=2; f() { echo f; }; mkfifo held; \
+               { echo up; sleep 100000; } > held &";
+    said(&mut session, "bash", run(set)).await.unwrap();
+    // What a background process holds open comes to its end when that process does.
+    let mut held = std::fs::File::open(place.host().join("sub/held")).unwrap();
+    held.read_exact(&mut [0; 3]).unwrap();
+    let ended = tokio::task::spawn_blocking(move || held.read_to_end(&mut Vec::new()).unwrap());
+    let both = json!({ "restart": true, "command": "pwd" });
+    let refused = said(&mut session, "bash", both).await.unwrap_err();
+    assert!(refused.contains("runs no command"), "{refused}");
+    let look = "echo ${A-no A} ${B-no B}; pwd; type f 2>/dev/null || echo no f";
+    let before = said(&mut session, "bash", run(look)).await.unwrap();
+    assert!(before.starts_with("1 2\n/workspace/sub\nf is a function"), "{before}");
+    assert!(!ended.is_finished(), "a call that was refused ends nothing");
+    let fresh = said(&mut session, "bash", json!({ "restart": true })).await.unwrap();
+    assert_eq!(fresh, "bash session restarted");
+    tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap();
+    let after = said(&mut session, "bash", run(look)).await.unwrap();
+    assert_eq!(after, "no A no B\n/workspace\nno f\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

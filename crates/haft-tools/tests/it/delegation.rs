@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use haft_core::permission::Exposure;
 use haft_core::session::{Agent, Config, Driver};
-use haft_core::{ContentBlock, Failure, SessionId};
+use haft_core::{ContentBlock, SessionId};
 use haft_runtime::testing::{QueuedModel, TestNode, object, user};
-use haft_runtime::{Answer, Model, ModelAnswer, ModelRequest, Response, ToolFuture};
+use haft_runtime::{Answer, Model, ModelAnswer, ModelError, ModelRequest, Response, ToolFuture};
 use haft_store::Pending;
 use haft_tools::Classifier;
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ fn s2_t15_a_child_on_its_own_outlives_the_process() {
 struct Let(Arc<Semaphore>);
 
 impl Model for Let {
-    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, Failure>> {
+    fn answer(&self, request: ModelRequest) -> ToolFuture<'_, Result<ModelAnswer, ModelError>> {
         Box::pin(async move {
             self.0.acquire().await.unwrap().forget();
             let content = vec![ContentBlock::Text { text: format!("answer {}", request.turn) }];

@@ -12,7 +12,7 @@ mod spans;
 pub use event::{Place, WireEvent};
 pub use projection::{Projection, thread_id};
 pub use sent::{Confirmation, SentError, SentEvent};
-pub use spans::{Preview, Spent};
+pub use spans::{Preview, Spent, session_deleted};
 
 use haft_core::{CallResult, ContentBlock, Output};
 use serde_json::{Value, json};

@@ -45,6 +45,7 @@ pub struct Projection {
     spent: Spent,
     /// The last turn that the model has answered, or that ended otherwise.
     answered: u32,
+    has_ended: bool,
     at: Timestamp,
     place: Place,
     out: Vec<WireEvent>,
@@ -104,6 +105,7 @@ impl Projection {
             asked: None,
             spent: Spent::default(),
             answered: 0,
+            has_ended: false,
             at: Timestamp::default(),
             place: Place::default(),
             out: Vec::new(),
@@ -166,6 +168,11 @@ impl Projection {
         self.answered
     }
 
+    /// Returns whether the session has ended: nothing more is appended to its log.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     fn evolve(&mut self, event: Event) {
         match event {
             Event::SessionOpened { config, .. } | Event::SessionReconfigured { config, .. } => {
@@ -181,6 +188,7 @@ impl Projection {
                 self.emit("user.interrupt", None, json!({}));
             }
             Event::SessionEnded {} => {
+                self.has_ended = true;
                 self.activity = Activity::Idle;
                 self.threads.clear();
                 self.emit("session.status_terminated", None, json!({}));
@@ -511,7 +519,7 @@ pub fn thread_id(session: SessionId) -> String {
     format!("sthr_{}", bare(session))
 }
 
-fn bare(session: SessionId) -> String {
+pub(super) fn bare(session: SessionId) -> String {
     session.to_string().trim_start_matches("sesn_").to_owned()
 }
 

@@ -1,10 +1,10 @@
 //! The questions to the model, as the API's spans and previews.
 
-use haft_core::SessionId;
 use haft_core::session::Usage;
+use haft_core::{SessionId, Timestamp};
 use serde_json::{Value, json};
 
-use super::projection::message_id;
+use super::projection::{bare, message_id};
 
 /// What a question cost, in the API's words.
 pub(super) fn usage_of(usage: Option<Usage>) -> Value {
@@ -68,4 +68,10 @@ impl Preview {
         let body = json!({ "type": "event_delta", "event_id": event, "delta": delta });
         Self { kind: "event_delta", body }
     }
+}
+
+/// Returns the last event of a session's stream, which says that the session was deleted.
+pub fn session_deleted(session: SessionId, at: Timestamp) -> Value {
+    let id = format!("sevt_{}_deleted", bare(session));
+    json!({ "type": "session.deleted", "id": id, "processed_at": at.to_string() })
 }

@@ -12,7 +12,8 @@ use crate::outcome::{CallResult, ErrorClass, Failure};
 use crate::session::effect::Effect;
 use crate::session::event::{Event, TurnEnding};
 use crate::session::input::{
-    AnswerDetails, ContextSummarised, ModelAnswered, ModelFailed, ProviderResult, Returned,
+    AnswerDetails, ContextSummarised, MODEL_ASKS_MAX, ModelAnswered, ModelFailed, ProviderResult,
+    Returned,
 };
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Activity, Phase};
@@ -74,13 +75,20 @@ impl Draft {
     }
 
     pub(super) fn take_model_failure(&mut self, failed: ModelFailed) -> Result<(), Refusal> {
-        self.require_thinking(failed.turn, failed.attempt)?;
+        let ModelFailed { turn, attempt, failure, broke_off } = failed;
+        self.require_thinking(turn, attempt)?;
+        if broke_off && attempt < MODEL_ASKS_MAX {
+            let attempt = attempt + 1;
+            self.emit(Event::TurnRetried { turn, attempt, failure: Some(failure) })?;
+            self.effects.push(Effect::RunModel { turn, attempt });
+            return Ok(());
+        }
         for call in self.calls_where(|call| call.phase.is_open()) {
             let message = "the provider's response ended before it gave a result for this call";
             self.fail(call, Failure::new(ErrorClass::Upstream, message))?;
         }
-        let ending = TurnEnding::Failed { failure: failed.failure };
-        self.emit(Event::TurnEnded { turn: failed.turn, ending })
+        let ending = TurnEnding::Failed { failure };
+        self.emit(Event::TurnEnded { turn, ending })
     }
 
     fn require_thinking(&self, turn: u32, attempt: u32) -> Result<(), Refusal> {

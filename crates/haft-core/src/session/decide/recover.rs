@@ -35,9 +35,10 @@ impl Draft {
                     turn,
                     attempt: attempt - 1,
                     failure,
+                    broke_off: false,
                 });
             }
-            self.emit(Event::TurnRetried { turn, attempt })?;
+            self.emit(Event::TurnRetried { turn, attempt, failure: None })?;
             self.effects.push(Effect::RunModel { turn, attempt });
         }
         for call in self.calls_where(|call| call.phase.is_open()) {

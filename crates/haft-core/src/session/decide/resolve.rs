@@ -15,8 +15,7 @@ use crate::session::input::{ClientGone, Expired, PolicyFacts, Returned, is_deepe
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 use crate::session::state::{Call, DecidedBy, Phase};
-use crate::session::suspension::Suspension;
-use crate::session::suspension::{Decided, SuspensionKind};
+use crate::session::suspension::{Decided, DecidedKind, Suspension, SuspensionKind};
 use crate::time::Timestamp;
 
 /// Who ends which wait.
@@ -41,7 +40,7 @@ impl Draft {
             return Err(Refusal::Stale(Stale::OtherRound { seen, current: suspension.round }));
         }
         refuse_agent(&by, "end a wait")?;
-        require_kind(suspension.kind, &resolution)?;
+        require_kind(suspension.kind, &resolution, decided)?;
         require_own_word(suspension.kind, &by)?;
         let resolver = Resolver { id, call, by };
         match resolution {
@@ -307,16 +306,48 @@ pub(super) fn awaited(call: &Call, now: Timestamp) -> Result<&Suspension, Refusa
     Ok(suspension)
 }
 
-fn require_kind(expected: SuspensionKind, resolution: &Resolution) -> Result<(), Refusal> {
+/// Refuses a resolution that does not end this kind of wait. If somebody already ended the
+/// earlier wait of this call that it would have ended, the resolver is late and is told who did.
+fn require_kind(
+    expected: SuspensionKind,
+    resolution: &Resolution,
+    decided: &[DecidedBy],
+) -> Result<(), Refusal> {
     use SuspensionKind::{Approval, Child, ClientExec, Elicitation, Settlement};
-    let (fits, found) = match resolution {
-        Resolution::Approve { .. } => (expected == Approval, "approve"),
-        Resolution::Deny { .. } => (matches!(expected, Approval | Elicitation), "deny"),
-        Resolution::Answer { .. } => (expected == Elicitation, "answer"),
-        Resolution::Result { .. } => (matches!(expected, ClientExec | Child), "result"),
-        Resolution::Settle(_) => (expected == Settlement, "settle"),
+    let (ends, found): (&[SuspensionKind], _) = match resolution {
+        Resolution::Approve { .. } => (&[Approval], "approve"),
+        Resolution::Deny { .. } => (&[Approval, Elicitation], "deny"),
+        Resolution::Answer { .. } => (&[Elicitation], "answer"),
+        Resolution::Result { .. } => (&[ClientExec, Child], "result"),
+        Resolution::Settle(_) => (&[Settlement], "settle"),
     };
-    if fits { Ok(()) } else { Err(Refusal::WrongKind { expected, found }) }
+    if ends.contains(&expected) {
+        return Ok(());
+    }
+    let earlier = decided
+        .iter()
+        .rfind(|earlier| ended_by(earlier.kind).is_some_and(|kind| ends.contains(&kind)));
+    Err(match earlier {
+        Some(DecidedBy { by, kind, at, .. }) => {
+            Refusal::Stale(Stale::Decided { by: by.clone(), decision: *kind, at: *at })
+        }
+        None => Refusal::WrongKind { expected, found },
+    })
+}
+
+/// Returns the kind of wait that a decision ended. `None` for an expiry, which ends every kind.
+const fn ended_by(decision: DecidedKind) -> Option<SuspensionKind> {
+    match decision {
+        DecidedKind::Approve | DecidedKind::Granted | DecidedKind::Deny => {
+            Some(SuspensionKind::Approval)
+        }
+        DecidedKind::Answer => Some(SuspensionKind::Elicitation),
+        DecidedKind::Result | DecidedKind::ClientGone => Some(SuspensionKind::ClientExec),
+        DecidedKind::Happened | DecidedKind::RunAgain | DecidedKind::GiveUp => {
+            Some(SuspensionKind::Settlement)
+        }
+        DecidedKind::Expired => None,
+    }
 }
 
 /// What a sub-agent did is nobody else's to say.

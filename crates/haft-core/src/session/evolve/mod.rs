@@ -175,7 +175,7 @@ fn apply_to_turn(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             tick(open, at);
             Ok(())
         }
-        Event::TurnRetried { turn, attempt } => {
+        Event::TurnRetried { turn, attempt, .. } => {
             open.activity = Activity::Thinking { attempt: *attempt };
             current_turn(open, *turn)
         }

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::caller::Caller;
+use crate::default_environment;
 use crate::error::Error;
 use crate::keys::Scope;
 use crate::objects::Sort;
@@ -83,20 +84,11 @@ impl Thread<'_> {
         }
     }
 
-    /// The environment that the client names, or the only one that there is.
+    /// The environment that the client names, or the tenant's default.
     async fn environment(&self) -> Result<String, Error> {
-        if let Some(named) = self.environment {
-            return Ok(named.to_owned());
-        }
-        let current = |object: &crate::objects::Object| !object.is_archived();
-        let tenant = &self.caller.tenant;
-        let objects = self.app.objects();
-        let (found, _) = objects.list(tenant, Sort::Environment, None, 2, current).await?;
-        match found.as_slice() {
-            [only] => Ok(only.id.clone()),
-            _ => Err(Error::invalid(
-                "there is more than one environment, or none; add `?environment=ID` to the address",
-            )),
+        match self.environment {
+            Some(named) => Ok(named.to_owned()),
+            None => default_environment::of(self.app, &self.caller.tenant).await,
         }
     }
 

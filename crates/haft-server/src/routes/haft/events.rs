@@ -11,6 +11,7 @@ use axum::response::IntoResponse;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use futures_util::stream;
 use haft_core::journal::Entry;
+use haft_core::session::Event;
 use haft_core::{SessionId, ToolAlias};
 use haft_runtime::Live;
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::deletion::Deletable;
 use crate::error::Error;
 use crate::input::{Params, Path};
 use crate::keys::Scope;
@@ -79,8 +81,18 @@ pub(super) async fn stream(
         }
     };
     let live = app.haft().live().subscribe_without_steps();
-    let (ready, place) = (VecDeque::new(), Place::Behind);
-    let tail = Tail { app, session: found.id, seq, live, ready, place, _present: present };
+    let deletable = Deletable { tenant: found.loaded.tenant.clone(), session: found.id };
+    let tail = Tail {
+        app,
+        session: found.id,
+        seq,
+        live,
+        ready: VecDeque::new(),
+        place: Place::Behind,
+        has_ended: found.open().is_none(),
+        deletable,
+        _present: present,
+    };
     let frames = stream::unfold(tail, |mut tail| async {
         let frame = tail.next().await?;
         Some((Ok::<_, Infallible>(frame), tail))
@@ -104,6 +116,9 @@ struct Tail {
     live: Receiver<Live>,
     ready: VecDeque<Frame>,
     place: Place,
+    /// Whether the session has ended, which it does before it is deleted.
+    has_ended: bool,
+    deletable: Deletable,
     _present: Option<Present>,
 }
 
@@ -112,15 +127,20 @@ struct Tail {
 enum Place {
     Behind,
     CaughtUp,
+    /// The session was deleted, and that was told.
+    Over,
 }
 
 impl Tail {
-    /// Returns what is told next; `None` when the server goes away or the log cannot be read, and
-    /// the client asks again for what it missed.
+    /// Returns what is told next. `None` when the session was deleted, and when the server goes away
+    /// or the log cannot be read: then the client asks again for what it missed.
     async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(frame);
+            }
+            if self.place == Place::Over {
+                return None;
             }
             if self.place == Place::CaughtUp
                 && let Some(frame) = self.wait().await?
@@ -134,7 +154,9 @@ impl Tail {
     async fn read(&mut self) -> Result<(), Error> {
         let page = self.app.store().entries(self.session, self.seq, PAGE).await?;
         for entry in &page {
-            let data = shown(entry)?.to_string();
+            let event = entry.event()?;
+            self.has_ended |= matches!(event, Event::SessionEnded {});
+            let data = json!({ "seq": entry.seq, "at": entry.at, "event": event }).to_string();
             let frame = Frame::default().event("entry").id(entry.seq.to_string()).data(data);
             self.ready.push_back(frame);
             self.seq = entry.seq;
@@ -143,6 +165,14 @@ impl Tail {
             self.place = Place::CaughtUp;
             let data = json!({ "seq": self.seq }).to_string();
             self.ready.push_back(Frame::default().event("caught_up").data(data));
+        }
+        if self.has_ended
+            && self.place == Place::CaughtUp
+            && let Some(at) = self.deletable.deleted_at(&self.app).await?
+        {
+            let data = json!({ "session": self.session, "at": at }).to_string();
+            self.ready.push_back(Frame::default().event("session.deleted").data(data));
+            self.place = Place::Over;
         }
         Ok(())
     }

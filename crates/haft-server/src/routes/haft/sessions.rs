@@ -13,6 +13,7 @@ use super::found::{self, Found};
 use super::tools;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::default_environment;
 use crate::demo;
 use crate::error::Error;
 use crate::input::{Body, Params, Path, read};
@@ -117,6 +118,9 @@ pub(super) struct Opening {
     environment: Option<String>,
     title: Option<String>,
     message: Option<String>,
+    /// How long its calls wait for a person or a client. Default: what the server was started
+    /// with, else 300 seconds.
+    suspend_ttl_ms: Option<u64>,
 }
 
 /// Opens a session of an agent: the API's own way, with the environment chosen if none is named.
@@ -128,11 +132,11 @@ pub(super) async fn open(
 ) -> Result<Json<Value>, Error> {
     let environment = match opening.environment {
         Some(environment) => environment,
-        None => first(&app, &caller, Sort::Environment).await?,
+        None => default_environment::of(&app, &caller.tenant).await?,
     };
     let agent = match opening.agent {
         Some(agent) => agent,
-        None => first(&app, &caller, Sort::Agent).await?,
+        None => newest_agent(&app, &caller).await?,
     };
     let said = |text: &String| json!([{ "type": "text", "text": text }]);
     let events: Vec<Value> = opening
@@ -144,17 +148,17 @@ pub(super) async fn open(
         "agent": agent, "environment_id": environment, "title": opening.title,
         "initial_events": events,
     });
-    let made = v1::sessions::create(State(app), caller, params, Body(read(declared)?)).await?;
+    params.finish()?;
+    let suspend_ttl = tools::suspend_ttl(opening.suspend_ttl_ms)?;
+    let made = v1::sessions::opened(&app, &caller, read(declared)?, suspend_ttl).await?;
     Ok(Json(json!({ "session": made.0["id"] })))
 }
 
-async fn first(app: &App, caller: &Caller, sort: Sort) -> Result<String, Error> {
+async fn newest_agent(app: &App, caller: &Caller) -> Result<String, Error> {
     let current = |object: &crate::objects::Object| !object.is_archived();
-    let (found, _) = app.objects().list(&caller.tenant, sort, None, 1, current).await?;
-    let found = found.into_iter().next();
-    found
-        .map(|object| object.id)
-        .ok_or_else(|| Error::invalid(format!("there is no {} yet; make one first", sort.noun())))
+    let (found, _) = app.objects().list(&caller.tenant, Sort::Agent, None, 1, current).await?;
+    let found = found.into_iter().next().map(|object| object.id);
+    found.ok_or_else(|| Error::invalid("there is no agent yet; make one first"))
 }
 
 /// The agents that a session can be opened with.

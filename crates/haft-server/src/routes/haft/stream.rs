@@ -32,5 +32,5 @@ pub(crate) async fn stream(
             id.parse().map_err(|error| Error::invalid(format!("Last-Event-ID: {error}")))?
         }
     };
-    sse(&app, session.id, Since::After(since)).await
+    sse(&app, &session, Since::After(since)).await
 }

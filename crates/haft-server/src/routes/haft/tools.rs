@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
-use haft_core::SessionId;
 use haft_core::permission::Exposure;
 use haft_core::session::{Config, Driver};
 use haft_core::tool::{Definition, Hook, Schema};
+use haft_core::{Millis, SessionId};
 use haft_runtime::registry::Finding;
 use haft_runtime::{Answer, CallError};
 use schemars::JsonSchema;
@@ -73,6 +73,9 @@ pub(super) struct Trial {
     arguments: Map<String, Value>,
     /// Where to; a session that a preview was made in, so that what was shown is what is there.
     session: Option<String>,
+    /// How long the call waits for a person or a client, in a new session. Default: what the
+    /// server was started with, else what the tool declares.
+    suspend_ttl_ms: Option<u64>,
 }
 
 /// Finds out what a call would do, in a session of its own that a person drives.
@@ -85,8 +88,7 @@ pub(super) async fn preview(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let Trial { arguments, session } = trial;
-    let session = trial_session(&app, &caller, &name, session).await?;
+    let (arguments, session) = trial_session(&app, &caller, &name, trial).await?;
     let preview = app.haft().preview(session, caller.actor, &name, arguments).await;
     let preview = preview.map_err(|error| Error::invalid(error.to_string()))?;
     Ok(Json(json!({ "session": session, "preview": preview })))
@@ -102,8 +104,7 @@ pub(super) async fn call(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let Trial { arguments, session } = trial;
-    let session = trial_session(&app, &caller, &name, session).await?;
+    let (arguments, session) = trial_session(&app, &caller, &name, trial).await?;
     let answer = app.haft().call(session, &name, arguments).await;
     Ok(Json(match answer {
         Ok(Answer::Done(outcome)) => {
@@ -120,13 +121,15 @@ pub(super) async fn call(
     }))
 }
 
-/// A session in which a person tries a tool, and nothing but that tool.
+/// Returns the arguments, and a session in which a person tries a tool, and nothing but that tool.
 async fn trial_session(
     app: &App,
     caller: &Caller,
     name: &str,
-    known: Option<String>,
-) -> Result<SessionId, Error> {
+    trial: Trial,
+) -> Result<(Map<String, Value>, SessionId), Error> {
+    let Trial { arguments, session: known, suspend_ttl_ms } = trial;
+    let suspend_ttl = suspend_ttl(suspend_ttl_ms)?;
     let tool = app.haft().registry().get(name).filter(|tool| tool.is_shown_to(&caller.tenant));
     let tool = tool.ok_or_else(|| Error::not_found("tool", name))?;
     if let Some(known) = known {
@@ -135,7 +138,10 @@ async fn trial_session(
             open.config.driver == Driver::Caller && caller.may_change(&open.opened_by)
         });
         return match is_trial {
-            true => Ok(found.id),
+            true if suspend_ttl.is_some() => Err(Error::invalid(
+                "`suspend_ttl_ms` is for a new session: a session keeps the one it was opened with",
+            )),
+            true => Ok((arguments, found.id)),
             false => {
                 Err(Error::invalid("`session`: expected one of your own that a tool was tried in"))
             }
@@ -143,6 +149,22 @@ async fn trial_session(
     }
     let allow = Some(BTreeSet::from([tool.name().clone()]));
     let exposure = Exposure { allow, ..Exposure::default() };
-    let config = Config { driver: Driver::Caller, exposure, ..Config::default() };
-    Ok(app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?)
+    let suspend_ttl = suspend_ttl.or_else(|| app.suspend_ttl());
+    let config = Config { driver: Driver::Caller, exposure, suspend_ttl, ..Config::default() };
+    let opened = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
+    Ok((arguments, opened))
+}
+
+/// The longest time that a call may wait.
+const SUSPEND_TTL_MAX: Millis = Millis::from_secs(366 * 24 * 3600);
+
+/// Reads how long the calls of a new session wait.
+pub(super) fn suspend_ttl(given: Option<u64>) -> Result<Option<Millis>, Error> {
+    match given.map(Millis) {
+        Some(ttl) if !(Millis(1)..=SUSPEND_TTL_MAX).contains(&ttl) => Err(Error::invalid(format!(
+            "`suspend_ttl_ms`: expected 1 to {} (366 days), found {}",
+            SUSPEND_TTL_MAX.0, ttl.0
+        ))),
+        ttl => Ok(ttl),
+    }
 }

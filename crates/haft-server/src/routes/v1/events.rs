@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::{page, unless_over};
 use crate::app::App;
 use crate::caller::Caller;
+use crate::deletion::Deletable;
 use crate::error::Error;
 use crate::feed::{self, Previews, Since, Told};
 use crate::input::{Body, Params, Path};
@@ -281,7 +282,7 @@ pub(crate) async fn stream(
     let previews = previews(&mut params)?;
     params.finish()?;
     let session = Session::seen(&app, &caller, &id).await?;
-    previewed(&app, session.id, Since::Now, previews).await
+    previewed(&app, session.id, &session, (Since::Now, previews)).await
 }
 
 /// Which events are to be previewed. Thinking is not: no event tells it.
@@ -302,20 +303,22 @@ pub(super) fn previews(params: &mut Params) -> Result<Previews, Error> {
 /// A session's events as server-sent events, each with its place as its id.
 pub(crate) async fn sse(
     app: &App,
-    session: SessionId,
+    session: &Session,
     since: Since,
 ) -> Result<impl IntoResponse + use<>, Error> {
-    previewed(app, session, since, Previews::Left).await
+    previewed(app, session.id, session, (since, Previews::Left)).await
 }
 
-/// Likewise, with previews where they are wanted. Those have no id: nothing resumes after one.
+/// Likewise, with previews where they are wanted, of a session or of one below it. Previews have no
+/// id: nothing resumes after one.
 pub(super) async fn previewed(
     app: &App,
     session: SessionId,
-    since: Since,
-    previews: Previews,
+    top: &Session,
+    since: (Since, Previews),
 ) -> Result<impl IntoResponse + use<>, Error> {
-    let told = feed::follow(app, session, since, previews).await?;
+    let deletable = Deletable { tenant: top.loaded.tenant.clone(), session: top.id };
+    let told = feed::follow(app, session, deletable, since).await?;
     let frames = told.map(|told| {
         let frame = match told {
             Told::Event(event) => {
@@ -325,6 +328,7 @@ pub(super) async fn previewed(
             Told::Preview(preview) => {
                 Frame::default().event(preview.kind).data(preview.body.to_string())
             }
+            Told::Deleted(last) => Frame::default().event("session.deleted").data(last.to_string()),
         };
         Ok::<_, Infallible>(frame)
     });

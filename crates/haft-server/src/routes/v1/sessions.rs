@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use haft_core::SessionId;
 use haft_core::session::{Environment, State as SessionState};
+use haft_core::{Millis, SessionId};
 use haft_store::{Expected, Page, SessionFilter};
 use haft_wire::managed::SentEvent;
 use schemars::JsonSchema;
@@ -95,8 +95,18 @@ pub(crate) async fn create(
     params: Params,
     Body(declared): Body<Declared>,
 ) -> Result<Json<Value>, Error> {
-    caller.require(Scope::Write)?;
     params.finish()?;
+    opened(&app, &caller, declared, None).await
+}
+
+/// Opens a session of an agent. `suspend_ttl` is how long its calls wait, in place of the server's.
+pub(crate) async fn opened(
+    app: &App,
+    caller: &Caller,
+    declared: Declared,
+    suspend_ttl: Option<Millis>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
     declared.checked()?;
     let initial = declared.initial_events.iter().cloned().map(SentEvent::read);
     let initial = initial.collect::<Result<Vec<_>, _>>()?;
@@ -105,21 +115,23 @@ pub(crate) async fn create(
     }
     // Whatever becomes of a credential from now on concerns the session.
     let at = app.now();
-    session_vaults::checked(&app, &caller, &declared.vault_ids).await?;
-    let mut cast = cast(&app, &caller, declared.agent.pinned()?, &declared.environment_id).await?;
-    let attached = resources::attached(&app, &caller, declared.resources.clone(), &[]).await?;
+    session_vaults::checked(app, caller, &declared.vault_ids).await?;
+    let mut cast = cast(app, caller, declared.agent.pinned()?, &declared.environment_id).await?;
+    let attached = resources::attached(app, caller, declared.resources.clone(), &[]).await?;
     cast.attach(&memory_tools::attached(&attached));
     let mut members = beside(declared.title.as_deref(), &json!(declared.metadata), &cast);
     members.insert("resources".to_owned(), attached.into());
     members.insert("vault_ids".to_owned(), declared.vault_ids.into());
-    let config = config(cast, &app.ground(&caller.tenant))?;
+    let mut ground = app.ground(&caller.tenant);
+    ground.suspend_ttl = suspend_ttl.unwrap_or(ground.suspend_ttl);
+    let config = config(cast, &ground)?;
     let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
     let place = SORT.place(&caller.tenant, &session.to_string())?;
     app.objects().put(place, Expected::Absent, &members, &caller.actor, at).await?;
     for event in initial {
-        events::apply(&app, &caller, session, event).await?;
+        events::apply(app, caller, session, event).await?;
     }
-    shown(&app, &caller, &session.to_string()).await
+    shown(app, caller, &session.to_string()).await
 }
 
 /// Finds the agent in its version, and where it works.

@@ -227,6 +227,6 @@ pub(crate) async fn stream(
     caller.require(Scope::Read)?;
     let previews = previews(&mut params)?;
     params.finish()?;
-    let (_, thread) = find(&app, &caller, &session, &id).await?;
-    previewed(&app, thread.session, Since::Now, previews).await
+    let (top, thread) = find(&app, &caller, &session, &id).await?;
+    previewed(&app, thread.session, &top, (Since::Now, previews)).await
 }
