@@ -23,7 +23,7 @@ fn check_manifest(file: &SourceFile) -> Vec<Finding> {
     let mut findings: Vec<Finding> = manifest
         .dependencies
         .iter()
-        .filter(|dependency| dependency.origin == Origin::Own)
+        .filter(|dependency| dependency.origin == Origin::Own && !manifest.is_itself(dependency))
         .map(|dependency| {
             let what = format!("`{}` is not taken from the workspace", dependency.name);
             let fix = "move it to `[workspace.dependencies]` and write `workspace = true`";
@@ -87,6 +87,12 @@ const TABLES: &[(&str, Kind)] = &[
 ];
 
 impl Manifest {
+    /// Whether a crate's tests name the crate itself, to have more of its features. Such an entry
+    /// must have no version, or the crate could not be published before it is.
+    fn is_itself(&self, dependency: &Dependency) -> bool {
+        dependency.kind == Kind::Dev && self.package.as_deref() == Some(&dependency.name)
+    }
+
     pub(super) fn parse(file: &SourceFile) -> Result<Manifest, Finding> {
         let table = parse_toml(file)?;
         let root = table.get_ref();
