@@ -119,10 +119,12 @@ impl Reach {
     pub(crate) async fn running(&self) -> anyhow::Result<Option<Api>> {
         let Some(server) = &self.server else { return self.noted().await };
         let noted = ServerNote::find(&self.place.data).filter(|note| note.address == *server);
-        // A note may lie in a directory that came from elsewhere: what it says of a server that was
-        // named counts on this machine only, and never against an authority that was named.
-        let noted = noted.filter(|note| self.ca_file.is_none() && note.is_on_this_machine());
-        let client = match &noted {
+        // A note may lie in a directory that came from elsewhere: one's own key goes to the server
+        // that it describes on this machine only, and an authority that was named comes first.
+        let is_believed = |note: &&ServerNote| {
+            self.ca_file.is_none() && (self.api_key.is_none() || note.is_on_this_machine())
+        };
+        let client = match noted.as_ref().filter(is_believed) {
             Some(note) => client_of(note)?,
             None => client(server, || self.trust())?,
         };
