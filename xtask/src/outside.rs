@@ -71,7 +71,11 @@ impl Tree {
 
 struct Outside {
     here: PathBuf,
+    /// Where the workspace is built.
     target: PathBuf,
+    /// Where this crate is built: in the workspace's directory, the two would undo what build
+    /// scripts of the other left.
+    own_target: PathBuf,
 }
 
 impl Outside {
@@ -79,15 +83,16 @@ impl Outside {
         let here = root.join(CRATE);
         let target = std::env::var_os("CARGO_TARGET_DIR");
         let target = target.map_or_else(|| root.join("target"), PathBuf::from);
-        // The versions that the workspace has: they are here already, and compiled in part.
+        // The versions that the workspace has: they are downloaded already.
         std::fs::copy(root.join("Cargo.lock"), here.join("Cargo.lock"))
             .context("copying Cargo.lock")?;
-        Ok(Self { here, target })
+        let own_target = target.join("outside");
+        Ok(Self { here, target, own_target })
     }
 
     fn cargo(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut cargo = metadata::cargo();
-        cargo.args(args).current_dir(&self.here).env("CARGO_TARGET_DIR", &self.target);
+        cargo.args(args).current_dir(&self.here).env("CARGO_TARGET_DIR", &self.own_target);
         output(&mut cargo)
     }
 
@@ -100,11 +105,12 @@ impl Outside {
         if place.exists() {
             std::fs::remove_dir_all(&place).context("removing the logs of an earlier run")?;
         }
-        let program = |args: &[&str]| output(Command::new(self.built("outside")).args(args));
+        let built = self.own_target.join("debug/outside");
+        let program = |args: &[&str]| output(Command::new(&built).args(args));
         let (ours, theirs) = (place.join("ours"), place.join("theirs"));
         let (ours, theirs) = (path(&ours)?, path(&theirs)?);
         let haft = |data: &str, args: &[&str]| {
-            let mut haft = Command::new(self.built("haft"));
+            let mut haft = Command::new(self.target.join("debug/haft"));
             haft.args(args).args(["--data", data]).stdin(Stdio::null());
             haft
         };
@@ -127,10 +133,6 @@ impl Outside {
         let audit = output(&mut haft(theirs, &["audit", "verify"]))?;
         ensure!(audit.ends_with("whole\n"), "expected a whole journal, found: {audit}");
         Ok(())
-    }
-
-    fn built(&self, program: &str) -> PathBuf {
-        self.target.join("debug").join(program)
     }
 }
 
