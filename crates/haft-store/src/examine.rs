@@ -62,7 +62,7 @@ pub struct PostgresReport {
     pub read_only: Option<String>,
     /// The setting `synchronous_commit`.
     pub synchronous_commit: String,
-    /// The setting `fsync`.
+    /// The setting `fsync`: when it is `off`, a crash of the machine may lose acknowledged writes.
     pub fsync: String,
     /// By how many milliseconds the server's clock is ahead of this machine's.
     pub clock_ahead_ms: i64,
@@ -92,7 +92,8 @@ pub fn is_in_use(directory: &Path) -> io::Result<bool> {
 }
 
 /// Looks at the embedded store of a directory, also while another process uses it. Nothing is
-/// made or changed, except that SQLite may write its index of the log (`haft.db-shm`) anew. The check of the whole file is cut off after `limit`.
+/// made or changed, except that SQLite may write its index of the log (`haft.db-shm`) anew. The
+/// check of the whole file is cut off after `limit`.
 ///
 /// # Errors
 ///

@@ -28,7 +28,7 @@ enum Found {
     Answers { api: Box<Api>, me: Value },
     /// It does not answer, or not to this key.
     Fails { why: String },
-    /// Nobody is there.
+    /// No server was named, and none left a note in the data directory.
     Nobody,
 }
 

@@ -35,7 +35,7 @@ const LIMITS: &str = "-cidle_in_transaction_session_timeout=5s -clock_timeout=2s
 /// Whom to believe about who is at the other end of an encrypted connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Whoever answers.
+    /// Accepts any certificate, so the other end is not authenticated.
     Anyone,
     /// Who is vouched for by an authority that the system trusts.
     System,
