@@ -16,6 +16,7 @@ use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::presence::Presence;
+use crate::readiness::Readiness;
 use crate::server::Config;
 use crate::webhooks::WebhookSettings;
 
@@ -42,6 +43,7 @@ struct Inner {
     presence: Presence,
     webhooks: WebhookSettings,
     metrics: Metrics,
+    readiness: Readiness,
     shutdown: CancellationToken,
 }
 
@@ -89,6 +91,7 @@ impl App {
             invitation: Invitation::default(),
             webhooks: config.webhooks,
             metrics: Metrics::default(),
+            readiness: Readiness::default(),
             shutdown: CancellationToken::new(),
         }))
     }
@@ -136,6 +139,10 @@ impl App {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.0.readiness
     }
 
     pub(crate) fn webhooks(&self) -> WebhookSettings {

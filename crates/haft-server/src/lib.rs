@@ -35,6 +35,7 @@ mod openapi;
 mod pages;
 mod plan;
 mod presence;
+mod readiness;
 mod roster;
 mod routes;
 mod secrets;

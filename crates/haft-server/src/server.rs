@@ -208,9 +208,16 @@ impl Server {
         }
         let (store, app) = (self.app.store().clone(), self.app.clone());
         let deliver = move || webhooks::deliver(app.clone());
+        drop(tokio::spawn(tell_when_stopped(store.clone())));
         drop(tokio::spawn(supervise(store, "webhooks", deliver)));
         let stopped = self.app.shutdown().clone();
         let tls = self.tls.as_ref().map(Tls::acceptor);
         Box::pin(connections::serve(self.listener, tls, router, (stopped, self.stop_timeout)))
     }
+}
+
+/// Says in the log why the store takes no more writes, when it comes to that.
+async fn tell_when_stopped(store: haft_store::Store) {
+    let error = store.until_stopped().await;
+    tracing::error!(%error, "the store takes no more writes; only a restart helps");
 }

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Invalid,
     /// A newer Haft has written the database.
     NewerSchema,
+    /// What was stored is missing: the files are gone, or older than what was acknowledged.
+    Lost,
     /// The program was built without a feature that the request needs.
     NotCompiled,
     /// The database may not be written to.
@@ -92,11 +94,17 @@ impl Error {
             ErrorKind::InUse => "stop the other process, or choose another directory",
             ErrorKind::Internal => "please report this",
             ErrorKind::Invalid => "change the request",
+            ErrorKind::Lost => {
+                "put the missing files back, or restore a backup; `haft repair --accept-loss` goes \
+                 on with what is left, an empty directory begins a new store"
+            }
             ErrorKind::NewerSchema => "use the newer haft that wrote it",
             ErrorKind::NotCompiled => {
                 "enable the feature that the message names, for the crate `haft` in Cargo.toml"
             }
-            ErrorKind::ReadOnly => "make the directory and its files writable for this user",
+            ErrorKind::ReadOnly => {
+                "make the directory and its files, or the database, writable for this user"
+            }
             ErrorKind::Stopped => "check the disk, then start the process again",
             ErrorKind::Unknown => "load the session to see whether it was stored",
             ErrorKind::WrongFile => "name a directory or database of its own for haft",

@@ -79,6 +79,9 @@ pub struct PostgresReport {
 /// When the lock file is there and cannot be tried.
 #[cfg(feature = "sqlite")]
 pub fn is_in_use(directory: &Path) -> io::Result<bool> {
+    if sqlite::is_database_in_use(directory)? {
+        return Ok(true);
+    }
     let lock = match File::open(directory.join("haft.lock")) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -25,6 +25,7 @@ mod content;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod examine;
+mod health;
 mod key;
 mod measure;
 mod name;

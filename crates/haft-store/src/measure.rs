@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haft_core::session::{Event, SuspensionKind};
-use haft_core::{CallResult, ErrorClass};
+use haft_core::{CallResult, ErrorClass, Timestamp};
 
 /// Values sorted into ranges.
 #[derive(Debug)]
@@ -82,6 +82,8 @@ pub struct Measures {
     tokens: [AtomicU64; 3],
     /// How often each background loop of the node panicked, by its name.
     loop_panics: Mutex<BTreeMap<&'static str, u64>>,
+    /// When a heartbeat of this node was last stored.
+    beat_at: Mutex<Option<Instant>>,
 }
 
 /// What the events that were appended here amount to.
@@ -107,7 +109,19 @@ impl Measures {
             retries: AtomicU64::new(0),
             tokens: std::array::from_fn(|_| AtomicU64::new(0)),
             loop_panics: Mutex::default(),
+            beat_at: Mutex::default(),
         }
+    }
+
+    /// Notes that a heartbeat of this node was stored.
+    pub(crate) fn heart_beat(&self) {
+        *self.beat_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Returns how long ago a heartbeat of this node was last stored; `None` before the first.
+    pub fn lease_age(&self) -> Option<Duration> {
+        let beat_at = *self.beat_at.lock().unwrap_or_else(PoisonError::into_inner);
+        beat_at.map(|at| at.elapsed())
     }
 
     /// Notes that a background loop of the node began, so that it is listed before it panics.
@@ -183,6 +197,19 @@ fn place(class: Option<ErrorClass>) -> usize {
 pub struct Standing {
     /// How many calls wait for what.
     pub waiting: Vec<(SuspensionKind, u64)>,
+    /// Since when the call waits that has waited longest for someone outside.
+    pub oldest_wait: Option<Timestamp>,
     /// How many deliveries are still to be made.
     pub deliveries: u64,
+}
+
+impl Standing {
+    /// Takes in the calls that wait for one kind of thing. What a child's session works on is not
+    /// a wait for someone outside.
+    pub(crate) fn add(&mut self, kind: SuspensionKind, n: u64, oldest: Option<Timestamp>) {
+        if kind != SuspensionKind::Child {
+            self.oldest_wait = self.oldest_wait.into_iter().chain(oldest).min();
+        }
+        self.waiting.push((kind, n));
+    }
 }

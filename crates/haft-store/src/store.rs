@@ -20,6 +20,7 @@ use crate::content::{
     StoredArtifact, StoredVersion, VersionInfo, Which,
 };
 use crate::error::Error;
+use crate::health::Health;
 use crate::measure::{Measures, Standing};
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
@@ -44,6 +45,7 @@ const VERIFY_CHUNK: u32 = 1_000;
 pub struct Store {
     backend: Backend,
     measures: Arc<Measures>,
+    health: Health,
 }
 
 #[derive(Debug, Clone)]
@@ -84,6 +86,7 @@ macro_rules! on_backend {
     };
 }
 
+mod health;
 mod notices;
 
 #[haft_macros::boxed]
@@ -100,8 +103,9 @@ impl Store {
         #[cfg(feature = "sqlite")]
         {
             let measures = Arc::new(Measures::new());
-            let sqlite = Sqlite::open(directory, &measures)?;
-            Ok(Self { backend: Backend::Sqlite(Arc::new(sqlite)), measures })
+            let health = Health::new();
+            let sqlite = Sqlite::open(directory, &measures, &health)?;
+            Ok(Self { backend: Backend::Sqlite(Arc::new(sqlite)), measures, health })
         }
         #[cfg(not(feature = "sqlite"))]
         Err(Error::not_compiled(
@@ -121,8 +125,9 @@ impl Store {
         #[cfg(feature = "postgres")]
         {
             let measures = Arc::new(Measures::new());
-            let postgres = Postgres::connect(url, &measures).await?;
-            Ok(Self { backend: Backend::Postgres(Arc::new(postgres)), measures })
+            let health = Health::new();
+            let postgres = Postgres::connect(url, &measures, &health).await?;
+            Ok(Self { backend: Backend::Postgres(Arc::new(postgres)), measures, health })
         }
         // The rest of an address may hold a password.
         #[cfg(not(feature = "postgres"))]
@@ -281,7 +286,11 @@ impl Store {
         now: Moment,
         ttl: Millis,
     ) -> Result<Timestamp, Error> {
-        on_backend!(self, heartbeat(node.clone(), now, ttl))
+        let until: Result<Timestamp, Error> = on_backend!(self, heartbeat(node.clone(), now, ttl));
+        if until.is_ok() {
+            self.measures.heart_beat();
+        }
+        until
     }
 
     /// Takes a session over, if nobody alive owns it. The epoch moves on, so that whoever owned

@@ -14,14 +14,17 @@ use axum::extract::State;
 use axum::http::Method;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use haft_core::session::SuspensionKind;
 use haft_store::{Histogram, NextAttempt, Standing};
 
 use self::text::{Kind, Page};
 use crate::app::App;
-use crate::error::Error;
 
 /// For how long what is read from the store is good: whoever asks often costs the store nothing.
 const STANDING_FOR: Duration = Duration::from_secs(2);
+
+/// How long the store is waited for: what is known without it is told all the same.
+const STANDING_WAIT: Duration = Duration::from_secs(2);
 
 /// What the server counts.
 #[derive(Debug, Default)]
@@ -66,17 +69,32 @@ impl Metrics {
         self.attempts[at].fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn standing(&self, app: &App) -> Result<Standing, Error> {
+    /// What waits in the store, or waited when it was last read.
+    async fn standing(&self, app: &App) -> Read {
         let known = || self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, standing)) = &*known()
             && at.elapsed() < STANDING_FOR
         {
-            return Ok(standing.clone());
+            return Read { standing: Some(standing.clone()), is_reachable: true };
         }
-        let standing = app.store().standing().await?;
-        *known() = Some((Instant::now(), standing.clone()));
-        Ok(standing)
+        match tokio::time::timeout(STANDING_WAIT, app.store().standing()).await {
+            Ok(Ok(standing)) => {
+                *known() = Some((Instant::now(), standing.clone()));
+                Read { standing: Some(standing), is_reachable: true }
+            }
+            Ok(Err(_)) | Err(_) => {
+                let standing = known().as_ref().map(|(_, standing)| standing.clone());
+                Read { standing, is_reachable: false }
+            }
+        }
     }
+}
+
+/// What was read from the store, and whether it answered just now.
+struct Read {
+    /// `None` when it has not answered since this process began.
+    standing: Option<Standing>,
+    is_reachable: bool,
 }
 
 /// A client may send any word as its method.
@@ -85,20 +103,61 @@ fn word_of(method: &Method) -> &'static str {
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
-/// Writes everything down.
-pub(crate) async fn show(State(app): State<App>) -> Result<impl IntoResponse, Error> {
-    let standing = app.metrics().standing(&app).await?;
+/// Writes everything down; also while the store is away.
+pub(crate) async fn show(State(app): State<App>) -> impl IntoResponse {
+    let (read, writable) =
+        tokio::join!(app.metrics().standing(&app), app.readiness().check(app.store()));
     let mut page = Page::default();
     requests(&mut page, app.metrics());
-    work(&mut page, &app, &standing);
-    webhooks(&mut page, app.metrics(), &standing);
+    work(&mut page, &app);
+    store(&mut page, &app, &read, writable.is_ok());
+    if let Some(standing) = &read.standing {
+        waiting(&mut page, &app, standing);
+    }
+    webhooks(&mut page, app.metrics());
     loops(&mut page, &app);
     if let Some(bytes) = resident() {
         let name = "process_resident_memory_bytes";
         page.family(name, Kind::Gauge, "Memory of this process.");
         page.sample(name, &[], bytes);
     }
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.finish()))
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.finish())
+}
+
+/// Whether the store answers and takes writes, and how long ago it last took this node's heartbeat.
+fn store(page: &mut Page, app: &App, read: &Read, is_writable: bool) {
+    let name = "haft_store_reachable";
+    page.family(name, Kind::Gauge, "Whether the store could be read just now.");
+    page.sample(name, &[], u64::from(read.is_reachable));
+    let name = "haft_store_writable";
+    page.family(name, Kind::Gauge, "Whether a write could be made durable just now.");
+    page.sample(name, &[], u64::from(is_writable));
+    if let Some(age) = app.store().measures().lease_age() {
+        let name = "haft_node_lease_age_seconds";
+        page.family(name, Kind::Gauge, "Seconds since this node's heartbeat was last stored.");
+        page.sample(name, &[], age.as_secs());
+    }
+}
+
+/// What waits in the whole store, as it was last read.
+fn waiting(page: &mut Page, app: &App, standing: &Standing) {
+    let name = "haft_calls_pending";
+    page.family(name, Kind::Gauge, "Calls that wait, in the whole store.");
+    for (kind, n) in &standing.waiting {
+        let kind = serde_json::to_value(kind).unwrap_or_default();
+        page.sample(name, &[("kind", kind.as_str().unwrap_or_default())], *n);
+    }
+    let name = "haft_calls_in_doubt";
+    page.family(name, Kind::Gauge, "Calls of which nobody knows whether they took effect.");
+    let in_doubt = standing.waiting.iter().filter(|(kind, _)| *kind == SuspensionKind::Settlement);
+    page.sample(name, &[], in_doubt.map(|(_, n)| n).sum());
+    let name = "haft_oldest_wait_seconds";
+    page.family(name, Kind::Gauge, "For how long the call has waited that has waited longest.");
+    let waited = standing.oldest_wait.map_or(0, |since| app.now().ms() - since.ms());
+    page.sample(name, &[], u64::try_from(waited / 1_000).unwrap_or(0));
+    let name = "haft_webhook_deliveries_pending";
+    page.family(name, Kind::Gauge, "Deliveries still to be made, in the whole store.");
+    page.sample(name, &[], standing.deliveries);
 }
 
 fn requests(page: &mut Page, metrics: &Metrics) {
@@ -120,7 +179,7 @@ fn requests(page: &mut Page, metrics: &Metrics) {
     }
 }
 
-fn work(page: &mut Page, app: &App, standing: &Standing) {
+fn work(page: &mut Page, app: &App) {
     let measures = app.store().measures();
     let tally = measures.tally();
     let name = "haft_calls_total";
@@ -128,12 +187,6 @@ fn work(page: &mut Page, app: &App, standing: &Standing) {
     for (class, n) in &tally.outcomes {
         let outcome = class.map_or("ok", |class| class.code());
         page.sample(name, &[("outcome", outcome)], *n);
-    }
-    let name = "haft_calls_pending";
-    page.family(name, Kind::Gauge, "Calls that wait, in the whole store.");
-    for (kind, n) in &standing.waiting {
-        let kind = serde_json::to_value(kind).unwrap_or_default();
-        page.sample(name, &[("kind", kind.as_str().unwrap_or_default())], *n);
     }
     let name = "haft_sessions_live";
     page.family(name, Kind::Gauge, "Sessions at work on this node.");
@@ -163,15 +216,12 @@ fn loops(page: &mut Page, app: &App) {
     }
 }
 
-fn webhooks(page: &mut Page, metrics: &Metrics, standing: &Standing) {
+fn webhooks(page: &mut Page, metrics: &Metrics) {
     let name = "haft_webhook_attempts_total";
     page.family(name, Kind::Counter, "Attempts of this node to deliver a webhook.");
     for (result, n) in ["delivered", "failed", "given_up"].into_iter().zip(&metrics.attempts) {
         page.sample(name, &[("result", result)], n.load(Ordering::Relaxed));
     }
-    let name = "haft_webhook_deliveries_pending";
-    page.family(name, Kind::Gauge, "Deliveries still to be made, in the whole store.");
-    page.sample(name, &[], standing.deliveries);
 }
 
 fn resident() -> Option<u64> {

@@ -28,9 +28,22 @@ const MIGRATION_MAX: Duration = Duration::from_secs(3_600);
 /// Settings of every connection. A node that is frozen inside a transaction holds rows that the
 /// others need, and whoever waits for them holds up everything behind it on its connection: both
 /// are ended by the server.
-const LIMITS: &str = "-cidle_in_transaction_session_timeout=5s -clock_timeout=2s \
-     -cstatement_timeout=15s \
-     -ctcp_keepalives_idle=10 -ctcp_keepalives_interval=5 -ctcp_keepalives_count=2";
+const LIMITS: &[Setting] = &[
+    ("idle_in_transaction_session_timeout", "5s"),
+    ("lock_timeout", "2s"),
+    ("statement_timeout", STATEMENT_MAX),
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "2"),
+];
+
+/// Settings of connections whose commits are acknowledged. A server that ends a commit which waits
+/// for a synchronous standby says that it succeeded: so we hang up before that, and what became of
+/// the commit counts as not known.
+pub(super) const COMMITS: &[Setting] = &[("statement_timeout", "60s")];
+
+/// The name of a setting of the session and its value.
+pub(super) type Setting = (&'static str, &'static str);
 
 /// Whom to believe about who is at the other end of an encrypted connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +65,9 @@ pub(super) struct Address {
     config: Config,
     tls: Tls,
     answer_max: Duration,
+    /// Settings of the session, the later ones above the earlier. They are made by a statement and
+    /// not sent along with the greeting, from which poolers drop what they do not know.
+    settings: Vec<(String, String)>,
 }
 
 impl Address {
@@ -71,17 +87,27 @@ impl Address {
         config.keepalives_interval(Duration::from_secs(5));
         config.tcp_user_timeout(Duration::from_secs(20));
         let tls = encryption(&trust, config.get_ssl_mode())?;
-        let address = Self { config, tls, answer_max: ANSWER_MAX };
-        Ok(address.with_options(LIMITS))
+        let settings = config.get_options().map(given_settings).unwrap_or_default();
+        let address = Self { config, tls, answer_max: ANSWER_MAX, settings };
+        Ok(address.with_settings(LIMITS))
     }
 
     /// The same database with more settings for the session.
-    pub(super) fn with_options(&self, more: &str) -> Self {
-        let given = self.config.get_options().unwrap_or_default();
-        let options = format!("{given} {more}");
+    pub(super) fn with_settings(&self, more: &[Setting]) -> Self {
         let mut address = self.clone();
-        address.config.options(options.trim_start());
+        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        address.settings.extend(more);
         address
+    }
+
+    /// The statement that makes the settings of a session that was just begun.
+    pub(super) fn settings(&self) -> String {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let made = self
+            .settings
+            .iter()
+            .map(|(name, value)| format!("set_config({}, {}, false)", quoted(name), quoted(value)));
+        format!("SELECT {}", made.collect::<Vec<_>>().join(", "))
     }
 
     /// The same database for who cannot wait for as long as others.
@@ -91,7 +117,7 @@ impl Address {
 
     /// The same database for changes of the schema.
     pub(super) fn for_migrations(&self) -> Self {
-        self.with_options("-cstatement_timeout=0 -clock_timeout=60s")
+        self.with_settings(&[("statement_timeout", "0"), ("lock_timeout", "60s")])
             .answering_within(MIGRATION_MAX)
     }
 
@@ -115,6 +141,19 @@ impl Address {
             }
         }
     }
+}
+
+/// The settings among the options that an address gives, as `-cname=value` or `--name=value`.
+/// They are sent with the greeting too; made once more, they hold behind a pooler that drops it.
+fn given_settings(options: &str) -> Vec<(String, String)> {
+    let spaced = options.replace("-c ", "-c");
+    let settings = spaced.split_whitespace().filter_map(|option| {
+        let setting = option.strip_prefix("-c").or_else(|| option.strip_prefix("--"))?;
+        let (name, value) = setting.split_once('=')?;
+        // A blank within a value is escaped, which this does not read: the greeting has it.
+        (!value.contains('\\')).then(|| (name.replace('-', "_"), value.to_owned()))
+    });
+    settings.collect()
 }
 
 /// Takes out of the address what the driver does not know: whom to trust.

@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio_postgres::Row;
 
-use super::address::{Address, STATEMENT_MAX};
+use super::address::Address;
 use super::link::Link;
 use super::work::{DELIVERIES, WAITING, standing};
-use super::{column, schema};
+use super::{column, pooler, schema};
 use crate::error::Error;
 use crate::examine::PostgresReport;
 
@@ -19,7 +19,7 @@ const SETTINGS: &str = "
            current_setting('transaction_read_only'), current_setting('synchronous_commit'),
            current_setting('fsync'), (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            inet_server_port(), has_schema_privilege(current_schema(), 'CREATE'),
-           to_regclass('haft_schema') IS NOT NULL, current_setting('statement_timeout')";
+           to_regclass('haft_schema') IS NOT NULL";
 
 pub(crate) async fn examine(url: &str) -> Result<PostgresReport, Error> {
     let address = Address::parse(url)?.answering_within(ANSWER_MAX);
@@ -53,7 +53,7 @@ pub(crate) async fn examine(url: &str) -> Result<PostgresReport, Error> {
         synchronous_commit: column(row, 3)?,
         fsync: column(row, 4)?,
         clock_ahead_ms: at - ours,
-        between: between(row, &address)?,
+        between: between(row, &address).await?,
         standing,
     })
 }
@@ -72,15 +72,13 @@ fn read_only(row: &Row) -> Result<Option<String>, Error> {
     })
 }
 
-/// A pooler shows in what it changes: settings of the session that do not arrive, or a server that
-/// listens elsewhere than where one connects to.
-fn between(row: &Row, address: &Address) -> Result<Option<String>, Error> {
-    let (port, timeout): (Option<i32>, String) = (column(row, 6)?, column(row, 9)?);
-    if timeout != STATEMENT_MAX {
-        let said = "something between drops the settings of the session, as PgBouncer does with \
-                    `ignore_startup_parameters = options`";
-        return Ok(Some(said.to_owned()));
+/// A pooler shows in connections that share a server's process, or in a server that listens
+/// elsewhere than where one connects to.
+async fn between(row: &Row, address: &Address) -> Result<Option<String>, Error> {
+    if let Err(error) = pooler::require_own_sessions(address).await {
+        return Ok(Some(error.to_string()));
     }
+    let port: Option<i32> = column(row, 6)?;
     let elsewhere = port.filter(|port| !address.has_port(*port));
     Ok(elsewhere.map(|port| {
         format!("the server itself listens on port {port}: a pooler, a proxy or a port mapping")

@@ -103,6 +103,8 @@ async fn listen_once(address: &Address, local: &watch::Sender<u64>) -> Result<()
         Ok(())
     };
     let subscribe = async {
+        let set = client.batch_execute(&address.settings()).await;
+        set.map_err(|error| trouble(&error))?;
         subscribe(&client).await.map_err(|error| trouble(&error))?;
         // What came between the last connection and this one was not heard.
         local.send_modify(|count| *count += 1);

@@ -12,6 +12,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use super::address::Address;
+use super::pooler;
 use crate::error::{Error, ErrorKind};
 
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -106,7 +107,10 @@ impl Connected {
         // Ends with the client; what went wrong reaches whoever waits for an answer.
         let wire = tokio::spawn(async move { drop(connection.await) }).abort_handle();
         let answer_max = address.answer_max();
-        Ok(Self { client, wire, answer_max, statements: Mutex::default() })
+        let connected = Self { client, wire, answer_max, statements: Mutex::default() };
+        let set = connected.run(&address.settings()).await;
+        set.map_err(|error| trouble(&error))?;
+        Ok(connected)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -188,6 +192,7 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Error {
         Some(code) if *code == SqlState::DUPLICATE_TABLE => ErrorKind::WrongFile,
         Some(code) if *code == SqlState::DATA_CORRUPTED => ErrorKind::Corrupt,
         Some(code) if *code == SqlState::IO_ERROR => ErrorKind::Stopped,
+        Some(_) if pooler::is_refused_greeting(error) => ErrorKind::Invalid,
         // A wrong name or password ends the connection too, and stays wrong.
         Some(code) if matches!(&code.code()[..2], "28" | "3D") => ErrorKind::Invalid,
         Some(_) if is_lost(error) || is_passing(error) => ErrorKind::Gone,
@@ -200,7 +205,11 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Error {
         None if is_lost(error) || is_connecting(error) => ErrorKind::Gone,
         None => ErrorKind::Internal,
     };
-    Error::new(kind, format!("PostgreSQL: {}", described(error)))
+    let context = format!("PostgreSQL: {}", described(error));
+    match pooler::is_refused_greeting(error) {
+        true => Error::new(kind, format!("{context}; {}", pooler::REFUSED_GREETING)),
+        false => Error::new(kind, context),
+    }
 }
 
 /// Whether the two do not agree on TLS, or the certificate is not to be trusted: it will not get

@@ -15,6 +15,8 @@ mod link;
 mod notices;
 #[cfg(any(test, not(feature = "tls")))]
 mod plain;
+mod pooler;
+mod probe;
 mod schema;
 mod sessions;
 mod text;
@@ -33,12 +35,13 @@ use haft_core::journal::Head;
 use tokio::sync::watch;
 use tokio_postgres::Row;
 
-use self::address::Address;
+use self::address::{Address, COMMITS};
 use self::hints::Hints;
 use self::link::{Link, Values};
 use self::writer::Writer;
 use crate::append::{AppendError, Prepared};
 use crate::error::Error;
+use crate::health::Health;
 use crate::measure::Measures;
 use crate::work::Moment;
 
@@ -50,6 +53,9 @@ const N_LINKS: usize = 4;
 
 /// A heartbeat that takes longer is sent again: the lease of the node runs out meanwhile.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(4);
+
+/// How long it is waited for a small write to be durable: much longer than one takes.
+const PROBE_MAX: Duration = Duration::from_secs(3);
 
 /// Milliseconds since 1970 by the database's clock, unless `$1` gives a moment.
 macro_rules! with_clock {
@@ -73,22 +79,32 @@ pub(crate) struct Postgres {
     heart: Link,
     /// For the few requests that need a transaction of their own.
     exclusive: Arc<tokio::sync::Mutex<Link>>,
+    /// For looking whether writes are durable, which may hang.
+    probe: Link,
     hints: Hints,
 }
 
 impl Postgres {
-    pub(crate) async fn connect(url: &str, measures: &Arc<Measures>) -> Result<Self, Error> {
+    pub(crate) async fn connect(
+        url: &str,
+        measures: &Arc<Measures>,
+        health: &Health,
+    ) -> Result<Self, Error> {
         let address = Address::parse(url)?;
+        pooler::require_own_sessions(&address).await?;
         let migrating = Link::new(&address.for_migrations());
         schema::migrate(&*migrating.connected().await?).await?;
         let hints = Hints::start(&address);
-        let writer = |_| Writer::start(&address, hints.sender(), Arc::clone(measures));
+        let told = || (Arc::clone(measures), health.clone());
+        let writer = |_| Writer::start(&address, hints.sender(), told());
         let writers = (0..N_WRITERS).map(writer).collect();
         let links = (0..N_LINKS).map(|_| Link::new(&address)).collect();
-        let exclusive = Arc::new(tokio::sync::Mutex::new(Link::new(&address)));
+        let exclusive = Link::new(&address.with_settings(COMMITS));
+        let exclusive = Arc::new(tokio::sync::Mutex::new(exclusive));
+        let probe = Link::new(&address.answering_within(PROBE_MAX));
         let heart = Link::new(&address.answering_within(HEARTBEAT_MAX));
         let turn = AtomicUsize::new(0);
-        Ok(Self { writers, links, turn, heart, exclusive, hints })
+        Ok(Self { writers, links, turn, heart, exclusive, probe, hints })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {

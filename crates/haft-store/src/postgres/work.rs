@@ -135,7 +135,7 @@ impl Postgres {
 }
 
 /// How many calls wait for what.
-pub(super) const WAITING: &str = "SELECT kind, count(*) FROM waits GROUP BY kind";
+pub(super) const WAITING: &str = "SELECT kind, count(*), min(since) FROM waits GROUP BY kind";
 
 /// How many deliveries are still to be made.
 pub(super) const DELIVERIES: &str = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
@@ -143,13 +143,14 @@ pub(super) const DELIVERIES: &str = "SELECT count(*) FROM deliveries WHERE due_a
 /// Puts together what [`WAITING`] and [`DELIVERIES`] have found.
 pub(super) fn standing(waiting: &[Row], deliveries: &[Row]) -> Result<Standing, Error> {
     let unknown = || Error::corrupt("a wait's kind is not a known word");
-    let waiting = waiting.iter().map(|row| {
+    let mut standing = Standing::default();
+    for row in waiting {
         let kind = from_word(column(row, 0)?).ok_or_else(unknown)?;
-        Ok((kind, unsigned(column(row, 1)?)?))
-    });
-    let waiting = waiting.collect::<Result<_, Error>>()?;
-    let deliveries = deliveries.first().map_or(Ok(0), |row| column(row, 0))?;
-    Ok(Standing { waiting, deliveries: unsigned(deliveries)? })
+        let oldest = column::<Option<i64>>(row, 2)?.map(moment);
+        standing.add(kind, unsigned(column(row, 1)?)?, oldest);
+    }
+    standing.deliveries = unsigned(deliveries.first().map_or(Ok(0), |row| column(row, 0))?)?;
+    Ok(standing)
 }
 
 fn due(row: &Row) -> Result<Due, Error> {

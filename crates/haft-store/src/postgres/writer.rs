@@ -21,12 +21,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-use super::address::Address;
+use super::address::{Address, COMMITS, Setting};
 use super::batch::{Batch, id};
 use super::hints::Teller;
 use super::link::{Connected, Link, Values, is_lost, trouble};
 use crate::append::{AppendError, Found, Prepared};
 use crate::error::{Error, ErrorKind};
+use crate::health::Health;
 use crate::key::{digest, id_bits, number, unsigned};
 use crate::measure::Measures;
 use crate::rows::{Rows, SessionStatus};
@@ -72,6 +73,7 @@ struct Job {
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
+    health: Health,
 }
 
 impl std::fmt::Debug for Job {
@@ -81,27 +83,45 @@ impl std::fmt::Debug for Job {
 }
 
 impl Writer {
-    pub(super) fn start(address: &Address, hints: Teller, measures: Arc<Measures>) -> Self {
+    pub(super) fn start(
+        address: &Address,
+        hints: Teller,
+        (measures, health): (Arc<Measures>, Health),
+    ) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
-        let link = Link::new(&address.with_options(PLANS));
+        let link = Link::new(&address.with_settings(PLANS).with_settings(COMMITS));
         let transactions = Transactions { link, hints, measures };
         // Ends when the last handle is gone and the queue is empty.
         drop(tokio::spawn(transactions.run(queue)));
-        Self { jobs }
+        Self { jobs, health }
+    }
+
+    /// Refuses to go on when the task that writes has died, which only a restart helps against.
+    pub(super) fn require_alive(&self) -> Result<(), Error> {
+        if self.jobs.is_closed() { Err(self.gone()) } else { Ok(()) }
+    }
+
+    fn gone(&self) -> Error {
+        let error = Error::new(ErrorKind::Stopped, "the task that writes to PostgreSQL has died");
+        self.health.stop(&error);
+        error
     }
 
     pub(super) async fn append(&self, prepared: Prepared) -> Verdict {
-        let gone = || Error::new(ErrorKind::Stopped, "the writer has stopped");
         let (answer, verdict) = oneshot::channel();
-        self.jobs.send(Job { prepared, answer }).await.map_err(|_| gone())?;
-        verdict.await.map_err(|_| gone())?
+        self.jobs.send(Job { prepared, answer }).await.map_err(|_| self.gone())?;
+        verdict.await.map_err(|_| self.gone())?
     }
 }
 
 /// A batch always finds its few rows by their keys. Left to itself the planner reads whole tables
 /// that it has no statistics of yet, and plans every statement of every batch anew.
-const PLANS: &str = "-cplan_cache_mode=force_generic_plan -cenable_seqscan=off \
-     -cenable_hashjoin=off -cenable_mergejoin=off";
+const PLANS: &[Setting] = &[
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+];
 
 /// Why a transaction did not go through.
 enum Failed {

@@ -1,13 +1,12 @@
 //! Opening the file: the same settings for every connection, and every way in which the file can
 //! be the wrong one.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, ffi};
 
+use super::mark;
 use crate::error::{Error, ErrorKind};
 
 /// `HAFT` in ASCII, at a fixed place in the file's header.
@@ -20,49 +19,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/3.sql"),
     include_str!("migrations/4.sql"),
     include_str!("migrations/5.sql"),
+    include_str!("migrations/7.sql"),
 ];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
 pub(super) const BUSY_WAIT: Duration = Duration::from_secs(5);
-
-/// A directory that no other process has.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    /// The lock goes with the file.
-    _lock: File,
-    pub(crate) database: PathBuf,
-}
-
-impl Claim {
-    pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
-        let doing = |error: &io::Error| io_error(error, directory);
-        std::fs::create_dir_all(directory).map_err(|error| doing(&error))?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(directory.join("haft.lock"))
-            .map_err(|error| doing(&error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { _lock: lock, database: directory.join("haft.db") }),
-            Err(TryLockError::WouldBlock) => {
-                let context = format!("another process has `{}`", directory.display());
-                Err(Error::new(ErrorKind::InUse, context))
-            }
-            Err(TryLockError::Error(error)) => Err(doing(&error)),
-        }
-    }
-}
-
-fn io_error(error: &io::Error, path: &Path) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::DiskFull,
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => ErrorKind::WrongFile,
-        _ => ErrorKind::Internal,
-    };
-    Error::new(kind, format!("`{}`: {error}", path.display()))
-}
 
 /// Opens the connection that writes, and brings the schema up to date.
 pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
@@ -74,6 +35,7 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(during)?;
     recognise(&connection, path)?;
     connection.busy_timeout(BUSY_WAIT).map_err(during)?;
+    mark::require_whole(&connection, path)?;
     // Checkpoints are made beside the writer. What a page does not hold any more is overwritten
     // where the page is written anyway, so that erasing finds no second copy left behind.
     let settings = "

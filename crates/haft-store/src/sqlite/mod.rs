@@ -5,19 +5,24 @@
 
 mod append;
 mod checkpoint;
+mod claim;
 mod clients;
 mod connection;
 mod content;
 mod erase;
 mod examine;
+mod files;
 mod heads;
 mod journal;
+mod mark;
 mod notices;
+mod probe;
 mod sessions;
 mod text;
 mod work;
 mod writer;
 
+pub(crate) use claim::is_database_in_use;
 pub(crate) use examine::examine;
 
 use std::path::Path;
@@ -29,13 +34,15 @@ use haft_core::journal::Head;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, watch};
 
-use self::connection::{Claim, database_error};
+use self::claim::Claim;
+use self::connection::database_error;
 use self::heads::Heads;
 use self::journal::NewPiece;
 use self::notices::Hearers;
 use self::writer::{Hint, Writer};
 use crate::append::{AppendError, Prepared};
 use crate::error::{Error, ErrorKind};
+use crate::health::Health;
 use crate::measure::Measures;
 use crate::work::Moment;
 
@@ -50,7 +57,7 @@ pub(crate) struct Sqlite {
     heads: Heads,
     hearers: Hearers,
     readers: Arc<Readers>,
-    _claim: Claim,
+    claim: Claim,
 }
 
 #[derive(Debug)]
@@ -61,16 +68,21 @@ struct Readers {
 }
 
 impl Sqlite {
-    pub(crate) fn open(directory: &Path, measures: &Arc<Measures>) -> Result<Self, Error> {
+    pub(crate) fn open(
+        directory: &Path,
+        measures: &Arc<Measures>,
+        health: &Health,
+    ) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
         let heads = Heads::default();
-        let writer = Writer::start(&claim.database, heads.clone(), Arc::clone(measures))?;
+        let told = (Arc::clone(measures), health.clone());
+        let writer = Writer::start(&claim, heads.clone(), told)?;
         let hearers = Hearers::find(&connection::reader(&claim.database)?);
         let hearers = hearers.map_err(|error| database_error(&error))?;
         let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
         let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
         let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
-        Ok(Self { writer, heads, hearers, readers, _claim: claim })
+        Ok(Self { writer, heads, hearers, readers, claim })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {

@@ -147,7 +147,8 @@ impl Sqlite {
 
 /// Counts the calls that wait and the deliveries that are still to be made.
 pub(super) fn standing(connection: &Connection) -> Result<Standing, Fault> {
-    let sql = "SELECT kind, count(*) FROM calls WHERE expires_at IS NOT NULL GROUP BY kind";
+    let sql = "SELECT kind, count(*), min(since) FROM calls WHERE expires_at IS NOT NULL
+               GROUP BY kind";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     let mut standing = Standing::default();
@@ -155,7 +156,7 @@ pub(super) fn standing(connection: &Connection) -> Result<Standing, Fault> {
         let kind: String = row.get(0)?;
         let unknown = || Error::corrupt("a wait's kind is not a known word");
         let kind = from_word(&kind).ok_or_else(unknown)?;
-        standing.waiting.push((kind, unsigned(row.get(1)?)?));
+        standing.add(kind, unsigned(row.get(1)?)?, row.get::<_, Option<i64>>(2)?.map(moment));
     }
     let sql = "SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL";
     standing.deliveries = unsigned(connection.query_row(sql, [], |row| row.get(0))?)?;

@@ -10,7 +10,6 @@
 //! When the disk does not take what was written (an error of input or output, `fsync` above all),
 //! what is on the disk is not known any more, and the writer takes no more jobs: fail stop.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,9 +20,13 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
+use super::claim::Claim;
 use super::connection::{self, database_error};
+use super::files::Files;
 use super::heads::Heads;
+use super::mark::Mark;
 use crate::error::{Error, ErrorKind};
+use crate::health::Health;
 use crate::measure::Measures;
 
 /// Enough for every session that a process drives to have one append under way; whoever comes
@@ -127,17 +130,27 @@ impl std::fmt::Debug for dyn Job {
 }
 
 impl Writer {
-    pub(super) fn start(path: &Path, heads: Heads, measures: Arc<Measures>) -> Result<Self, Error> {
+    pub(super) fn start(
+        claim: &Claim,
+        heads: Heads,
+        (measures, health): (Arc<Measures>, Health),
+    ) -> Result<Self, Error> {
+        let path = &claim.database;
         let mut connection = connection::writer(path)?;
         let checkpoints = Checkpoints::start(path, &mut connection)?;
+        let mark = Mark::open(&connection, path)?;
+        let files = Files::note(path, claim.id)?;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
         let hints = watch::Sender::new(0);
         let batches = Batches {
             connection,
             checkpoints,
             heads,
+            mark,
+            files,
             hints: hints.clone(),
             measures,
+            health,
             stopped: None,
         };
         let thread = std::thread::Builder::new()
@@ -229,10 +242,20 @@ struct Batches {
     checkpoints: Checkpoints,
     connection: Connection,
     heads: Heads,
+    mark: Mark,
+    files: Files,
     hints: watch::Sender<u64>,
     measures: Arc<Measures>,
+    health: Health,
     /// Why nothing is written any more.
     stopped: Option<Error>,
+}
+
+/// A batch that went through, and whether it changed anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Committed {
+    Changed,
+    Unchanged,
 }
 
 impl Batches {
@@ -268,6 +291,7 @@ impl Batches {
         let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
         batch.push(first);
         let committed = self.commit(&mut batch, gathering);
+        let committed = committed.and_then(|committed| self.confirm(committed));
         let len = batch.len();
         match committed {
             Ok(()) => {
@@ -303,18 +327,24 @@ impl Batches {
         &self,
         batch: &mut Vec<Box<dyn Job>>,
         mut gathering: Option<Gathering<'_>>,
-    ) -> Result<(), Error> {
+    ) -> Result<Committed, Error> {
         let mut attempt = || {
+            let before = self.connection.total_changes();
             self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             batch.iter_mut().try_for_each(|job| job.run(&self.connection))?;
             while let Some(job) = gathering.as_mut().and_then(|coming| coming.next(batch.len())) {
                 batch.push(job);
                 batch.last_mut().map_or(Ok(()), |job| job.run(&self.connection))?;
             }
-            self.connection.prepare_cached("COMMIT")?.execute([]).map(|_| ())
+            let is_changed = self.connection.total_changes() != before;
+            if is_changed {
+                self.mark.count(&self.connection)?;
+            }
+            self.connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok(if is_changed { Committed::Changed } else { Committed::Unchanged })
         };
         let committed = attempt();
-        committed.map_err(|error| {
+        committed.map_err(|error: rusqlite::Error| {
             self.heads.forget_all();
             let error = database_error(&error);
             if self.connection.is_autocommit() {
@@ -327,6 +357,17 @@ impl Batches {
         })
     }
 
+    /// Makes sure that a commit will be found by whoever opens the store next, before anyone is
+    /// told of it.
+    fn confirm(&mut self, committed: Committed) -> Result<(), Error> {
+        self.files.require_there()?;
+        if committed == Committed::Changed {
+            // A mark that is behind says less, and nothing wrong: no reason to refuse anything.
+            drop(self.mark.committed());
+        }
+        Ok(())
+    }
+
     fn fail(&mut self, batch: Vec<Box<dyn Job>>, error: &Error) {
         if error.kind() == ErrorKind::Stopped {
             self.stop(error);
@@ -335,6 +376,16 @@ impl Batches {
     }
 
     fn stop(&mut self, error: &Error) {
-        self.stopped = Some(error.clone().during("no more writes are taken"));
+        let error = error.clone().during("no more writes are taken");
+        self.health.stop(&error);
+        self.stopped = Some(error);
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.health.stop(&Error::new(ErrorKind::Stopped, "the thread that writes has died"));
+        }
     }
 }

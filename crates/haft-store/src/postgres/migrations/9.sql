@@ -1,0 +1,5 @@
+-- Written whenever someone asks whether writes are durable now.
+CREATE TABLE probes (
+    id smallint PRIMARY KEY,
+    at bigint NOT NULL
+);
