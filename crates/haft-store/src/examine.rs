@@ -9,6 +9,7 @@ use std::path::Path;
 #[cfg(feature = "sqlite")]
 use std::time::Duration;
 
+use crate::audit::{AuditReport, RepairError, RepairReport};
 use crate::error::Error;
 use crate::measure::Standing;
 #[cfg(feature = "postgres")]
@@ -114,4 +115,59 @@ pub fn examine_sqlite(directory: &Path, limit: Duration) -> Result<SqliteReport,
 #[cfg(feature = "postgres")]
 pub async fn examine_postgres(url: &str) -> Result<PostgresReport, Error> {
     postgres::examine(url).await
+}
+
+/// Whether a repair goes on with a store that has lost commits.
+#[cfg(feature = "sqlite")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accept {
+    /// What was acknowledged and is missing stays missing, and is not asked about again.
+    Loss,
+    /// A store that has lost commits is refused.
+    Nothing,
+}
+
+/// Checks the whole embedded store of a directory, also while another process uses it: then as it
+/// was when the check began. Nothing is written.
+///
+/// # Errors
+///
+/// When there is no database, or it is not one that this program could open. Damage is no error:
+/// it is in the report.
+#[cfg(feature = "sqlite")]
+pub fn audit_sqlite(directory: &Path) -> Result<AuditReport, Error> {
+    sqlite::audit(directory)
+}
+
+/// Checks a whole PostgreSQL database as it is at one moment. Nothing is written.
+///
+/// # Errors
+///
+/// When it does not answer, or has the schema of another version.
+#[cfg(feature = "postgres")]
+pub async fn audit_postgres(url: &str) -> Result<AuditReport, Error> {
+    postgres::audit(url).await
+}
+
+/// Makes the rows that follow from the logs of an embedded store anew, where they differ, and its
+/// indexes. No other process may have the store.
+///
+/// # Errors
+///
+/// [`RepairError::Broken`] when logs, contents or the file itself are damaged; nothing is changed
+/// then.
+#[cfg(feature = "sqlite")]
+pub fn repair_sqlite(directory: &Path, accept: Accept) -> Result<RepairReport, RepairError> {
+    sqlite::repair(directory, accept)
+}
+
+/// Makes the rows that follow from the logs of a PostgreSQL database anew, where they differ, a
+/// session at a time: nodes may be at work meanwhile.
+///
+/// # Errors
+///
+/// [`RepairError::Broken`] when logs or contents are damaged; nothing is changed then.
+#[cfg(feature = "postgres")]
+pub async fn repair_postgres(url: &str) -> Result<RepairReport, RepairError> {
+    postgres::repair(url).await
 }

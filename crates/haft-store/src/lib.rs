@@ -20,6 +20,8 @@
 )]
 
 mod append;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod audit;
 mod client;
 mod content;
 mod error;
@@ -41,16 +43,20 @@ mod store;
 mod work;
 
 pub use append::{Append, AppendError, CreateError, Created, Fence, FollowedBy, NewSession};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use audit::{AuditFinding, AuditReport, Damage, RepairChange, RepairError, RepairReport};
 pub use client::{Attendance, ClientNote};
 pub use content::{
     ArtifactError, Document, Erased, Erasure, Expected, Hit, NewArtifact, Place, Put, PutError,
     Query, StoredArtifact, StoredVersion, VersionInfo, Which,
 };
 pub use error::{Error, ErrorKind};
-#[cfg(feature = "postgres")]
-pub use examine::{PostgresReport, examine_postgres};
 #[cfg(feature = "sqlite")]
-pub use examine::{SqliteCheck, SqliteReport, examine_sqlite, is_in_use};
+pub use examine::{
+    Accept, SqliteCheck, SqliteReport, audit_sqlite, examine_sqlite, is_in_use, repair_sqlite,
+};
+#[cfg(feature = "postgres")]
+pub use examine::{PostgresReport, audit_postgres, examine_postgres, repair_postgres};
 pub use measure::{Histogram, HistogramReading, Measures, Standing, Tally};
 pub use name::{NodeId, Tenant, TextError};
 pub use notice::{

@@ -160,6 +160,7 @@ pub(crate) struct RawSession {
     pub(crate) entries: Vec<Entry>,
 }
 
+#[derive(Debug)]
 pub(crate) struct RawSnapshot {
     pub(crate) seq: u64,
     pub(crate) format: u32,

@@ -5,6 +5,7 @@
 //! in the database alone: no node keeps anything that another could have changed.
 
 mod address;
+mod audit;
 mod batch;
 mod clients;
 mod content;
@@ -17,6 +18,7 @@ mod notices;
 mod plain;
 mod pooler;
 mod probe;
+mod repair;
 mod schema;
 mod sessions;
 mod text;
@@ -25,7 +27,9 @@ mod tls;
 mod work;
 mod writer;
 
+pub(crate) use audit::audit;
 pub(crate) use examine::examine;
+pub(crate) use repair::repair;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -55,7 +55,7 @@ fn look(directory: &Path, path: &Path, limit: Duration) -> Result<SqliteReport, 
 
 /// Opens the file to be read. Where nobody uses it and nothing waits in a write-ahead log, SQLite
 /// is told that the file does not change, because it would make files beside it otherwise.
-fn open(directory: &Path, path: &Path) -> Result<Connection, Error> {
+pub(super) fn open(directory: &Path, path: &Path) -> Result<Connection, Error> {
     let is_still = size(&with_ending(path, "-wal")) == 0 && !is_in_use(directory).unwrap_or(true);
     let name = percent_encode(path.as_os_str().as_encoded_bytes(), RESERVED);
     let options = if is_still { "immutable=1" } else { "mode=ro" };

@@ -88,6 +88,19 @@ pub(super) fn missing(connection: &Connection, directory: &Path) -> Result<Optio
     })
 }
 
+/// Removes the file of a store that has lost commits, so that it is made anew from what is left;
+/// returns what is missing.
+pub(super) fn forget(database: &Path) -> Result<Option<String>, Error> {
+    let directory = database.parent().unwrap_or(Path::new("."));
+    let connection = Connection::open(database).map_err(|error| database_error(&error))?;
+    let missing = missing(&connection, directory)?;
+    if missing.is_some() {
+        let file = path(directory);
+        fs::remove_file(&file).map_err(|error| super::claim::io_error(&error, &file))?;
+    }
+    Ok(missing)
+}
+
 /// Returns what the database counts; `None` for a schema that does not count yet.
 fn stored(connection: &Connection) -> rusqlite::Result<Option<Counted>> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE name = 'mark'";

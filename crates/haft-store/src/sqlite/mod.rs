@@ -4,6 +4,7 @@
 //! database as of one commit.
 
 mod append;
+mod audit;
 mod checkpoint;
 mod claim;
 mod clients;
@@ -17,13 +18,16 @@ mod journal;
 mod mark;
 mod notices;
 mod probe;
+mod repair;
 mod sessions;
 mod text;
 mod work;
 mod writer;
 
+pub(crate) use audit::audit;
 pub(crate) use claim::is_database_in_use;
 pub(crate) use examine::examine;
+pub(crate) use repair::repair;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
