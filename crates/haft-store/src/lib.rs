@@ -37,6 +37,7 @@ mod session;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
+mod watch;
 mod work;
 
 pub use append::{Append, AppendError, CreateError, Created, Fence, FollowedBy, NewSession};
@@ -63,4 +64,5 @@ pub use session::{
     StoredCall, VerifyError,
 };
 pub use store::{Changes, Store};
+pub use watch::{ChangedBy, Watch};
 pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};

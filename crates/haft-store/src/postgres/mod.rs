@@ -13,6 +13,7 @@ mod examine;
 mod hints;
 mod link;
 mod notices;
+mod payload;
 #[cfg(any(test, not(feature = "tls")))]
 mod plain;
 mod schema;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use haft_core::SessionId;
 use haft_core::journal::Head;
 use tokio::sync::watch;
 use tokio_postgres::Row;
@@ -40,6 +42,7 @@ use self::writer::Writer;
 use crate::append::{AppendError, Prepared};
 use crate::error::Error;
 use crate::measure::Measures;
+use crate::watch::Watches;
 use crate::work::Moment;
 
 /// Measured: two writers that share transactions use the server's commit path to the full.
@@ -77,11 +80,15 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) async fn connect(url: &str, measures: &Arc<Measures>) -> Result<Self, Error> {
+    pub(crate) async fn connect(
+        url: &str,
+        measures: &Arc<Measures>,
+        watches: &Watches,
+    ) -> Result<Self, Error> {
         let address = Address::parse(url)?;
         let migrating = Link::new(&address.for_migrations());
         schema::migrate(&*migrating.connected().await?).await?;
-        let hints = Hints::start(&address);
+        let hints = Hints::start(&address, watches);
         let writer = |_| Writer::start(&address, hints.sender(), Arc::clone(measures));
         let writers = (0..N_WRITERS).map(writer).collect();
         let links = (0..N_LINKS).map(|_| Link::new(&address)).collect();
@@ -99,6 +106,11 @@ impl Postgres {
 
     pub(crate) fn hints(&self) -> watch::Receiver<u64> {
         self.hints.subscribe()
+    }
+
+    /// Has the other nodes told that something which belongs to a session has changed.
+    pub(crate) fn touched(&self, session: SessionId) {
+        self.hints.sender().touched(session);
     }
 
     /// Runs a statement that may be repeated on whichever connection is next.

@@ -13,6 +13,7 @@ mod examine;
 mod heads;
 mod journal;
 mod notices;
+mod readers;
 mod sessions;
 mod text;
 mod work;
@@ -21,26 +22,25 @@ mod writer;
 pub(crate) use examine::examine;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use haft_core::Timestamp;
 use haft_core::journal::Head;
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use self::connection::{Claim, database_error};
 use self::heads::Heads;
 use self::journal::NewPiece;
 use self::notices::Hearers;
+use self::readers::Readers;
 use self::writer::{Hint, Writer};
 use crate::append::{AppendError, Prepared};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::measure::Measures;
+use crate::watch::Watches;
 use crate::work::Moment;
-
-/// Reads are short and mostly served from memory: more connections than cores gain nothing.
-const N_READERS: usize = 4;
 
 /// An open SQLite store. The fields are dropped in this order: the directory is free for others
 /// only when nothing writes or reads any more.
@@ -49,38 +49,35 @@ pub(crate) struct Sqlite {
     writer: Writer,
     heads: Heads,
     hearers: Hearers,
-    readers: Arc<Readers>,
+    readers: Readers,
     _claim: Claim,
 }
 
-#[derive(Debug)]
-struct Readers {
-    /// A place is held until the connection is back, also when nobody waits for the read any more.
-    free: Arc<Semaphore>,
-    connections: Mutex<Vec<Connection>>,
-}
-
 impl Sqlite {
-    pub(crate) fn open(directory: &Path, measures: &Arc<Measures>) -> Result<Self, Error> {
+    pub(crate) fn open(
+        directory: &Path,
+        measures: &Arc<Measures>,
+        watches: &Watches,
+    ) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
         let heads = Heads::default();
-        let writer = Writer::start(&claim.database, heads.clone(), Arc::clone(measures))?;
+        let measures = Arc::clone(measures);
+        let writer = Writer::start(&claim.database, heads.clone(), measures, watches.clone())?;
         let hearers = Hearers::find(&connection::reader(&claim.database)?);
         let hearers = hearers.map_err(|error| database_error(&error))?;
-        let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
-        let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
-        let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
+        let readers = Readers::start(&claim.database)?;
         Ok(Self { writer, heads, hearers, readers, _claim: claim })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
         let hint = if prepared.hints() { Hint::Look } else { Hint::Nothing };
         let piece = NewPiece::of(&prepared);
+        let growth = piece.is_some().then_some((prepared.session, prepared.head.seq));
         let (heads, hearers) = (self.heads.clone(), self.hearers.clone());
         let append = move |connection: &Connection| {
             append::append(connection, &heads, &hearers, &prepared, piece.as_ref())
         };
-        self.writer.write(hint, append).await
+        self.writer.write_growing(hint, growth, append).await
     }
 
     pub(crate) fn hints(&self) -> watch::Receiver<u64> {
@@ -93,24 +90,7 @@ impl Sqlite {
         F: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
         T: Send + 'static,
     {
-        let broken = || Error::new(ErrorKind::Internal, "a read did not come to its end");
-        let readers = Arc::clone(&self.readers);
-        let place = Arc::clone(&self.readers.free).acquire_owned().await.map_err(|_| broken())?;
-        let read = tokio::task::spawn_blocking(move || {
-            let connection = readers.lock().pop().ok_or_else(broken)?;
-            let result = work(&connection).map_err(Error::from);
-            readers.lock().push(connection);
-            drop(place);
-            result
-        });
-        read.await.map_err(|_| broken())?
-    }
-}
-
-impl Readers {
-    /// A panic while the list is held cannot leave it half changed.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.read(move |connection| work(connection).map_err(Error::from)).await
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use haft_core::SessionId;
 use rusqlite::Connection;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -25,6 +26,7 @@ use super::connection::{self, database_error};
 use super::heads::Heads;
 use crate::error::{Error, ErrorKind};
 use crate::measure::Measures;
+use crate::watch::Watches;
 
 /// Enough for every session that a process drives to have one append under way; whoever comes
 /// when it is full waits for its place, which is how a slow disk slows the drivers down.
@@ -49,6 +51,9 @@ trait Job: Send {
     /// Says whether sessions are to be looked at, once the commit has succeeded.
     fn hint(&self) -> Hint;
 
+    /// Says which session's log grew to which entry, once the commit has succeeded.
+    fn growth(&self) -> Option<Growth>;
+
     /// Where whoever waits for the answer runs.
     fn runtime(&self) -> Option<&Handle>;
 
@@ -65,6 +70,9 @@ pub(crate) enum Hint {
     Nothing,
 }
 
+/// A session, and the entry that its log ends with.
+pub(crate) type Growth = (SessionId, u64);
+
 struct Task<F, T, E> {
     work: F,
     verdict: Option<Result<T, E>>,
@@ -72,6 +80,7 @@ struct Task<F, T, E> {
     /// the one thread that all wait for does not have to.
     answer: oneshot::Sender<(Result<T, E>, F)>,
     hint: Hint,
+    growth: Option<Growth>,
     runtime: Option<Handle>,
 }
 
@@ -91,6 +100,10 @@ where
             Some(Ok(_)) => self.hint,
             Some(Err(_)) | None => Hint::Nothing,
         }
+    }
+
+    fn growth(&self) -> Option<Growth> {
+        self.growth.filter(|_| matches!(self.verdict, Some(Ok(_))))
     }
 
     fn runtime(&self) -> Option<&Handle> {
@@ -127,7 +140,12 @@ impl std::fmt::Debug for dyn Job {
 }
 
 impl Writer {
-    pub(super) fn start(path: &Path, heads: Heads, measures: Arc<Measures>) -> Result<Self, Error> {
+    pub(super) fn start(
+        path: &Path,
+        heads: Heads,
+        measures: Arc<Measures>,
+        watches: Watches,
+    ) -> Result<Self, Error> {
         let mut connection = connection::writer(path)?;
         let checkpoints = Checkpoints::start(path, &mut connection)?;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
@@ -138,6 +156,7 @@ impl Writer {
             heads,
             hints: hints.clone(),
             measures,
+            watches,
             stopped: None,
         };
         let thread = std::thread::Builder::new()
@@ -158,11 +177,27 @@ impl Writer {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        self.write_growing(hint, None, work).await
+    }
+
+    /// As [`Writer::write`], for work that makes a session's log grow: whoever watches it is told,
+    /// also when nobody waits for the answer any more.
+    pub(crate) async fn write_growing<F, T, E>(
+        &self,
+        hint: Hint,
+        growth: Option<Growth>,
+        work: F,
+    ) -> Result<T, E>
+    where
+        F: Fn(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
         let gone = || E::from(Error::new(ErrorKind::Stopped, "the writer has stopped"));
         let (answer, verdict) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
         let runtime = Handle::try_current().ok();
-        let task = Task { work, verdict: None, answer, hint, runtime };
+        let task = Task { work, verdict: None, answer, hint, growth, runtime };
         jobs.send(Box::new(task)).await.map_err(|_| gone())?;
         let (verdict, _work) = verdict.await.map_err(|_| gone())?;
         verdict
@@ -231,6 +266,7 @@ struct Batches {
     heads: Heads,
     hints: watch::Sender<u64>,
     measures: Arc<Measures>,
+    watches: Watches,
     /// Why nothing is written any more.
     stopped: Option<Error>,
 }
@@ -274,11 +310,16 @@ impl Batches {
                 self.measures.batch_size.observe(batch.len() as f64);
                 let hinted = |hint| batch.iter().any(|job| job.hint() == hint);
                 let looks = hinted(Hint::Look);
+                let grown: Vec<Growth> = match self.watches.is_empty() {
+                    true => Vec::new(),
+                    false => batch.iter().filter_map(|job| job.growth()).collect(),
+                };
                 let cut = match hinted(Hint::Erased) {
                     true => self.checkpoints.cut(&self.connection),
                     false => Ok(()),
                 };
                 answer_all(batch);
+                grown.into_iter().for_each(|(session, seq)| self.watches.appended(session, seq));
                 if looks {
                     self.hints.send_modify(|count| *count += 1);
                 }
