@@ -1,5 +1,10 @@
 //! The live plane: what is told to whoever listens right now. Bounded and lossy; the log is where
 //! nothing is missing.
+//!
+//! Whoever listens to one session, or waits for one call, is in a table by session and hears of
+//! nothing else. The broadcast is for who wants to hear everything.
+
+mod listeners;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +14,10 @@ use haft_core::session::Event;
 use haft_core::{CallId, SessionId};
 use serde_json::Value;
 use tokio::sync::broadcast;
+
+use self::listeners::Listeners;
+pub(crate) use self::listeners::{AboutCall, CallListener};
+pub use self::listeners::{Heard, SessionListener};
 
 /// Something to tell whoever listens.
 #[derive(Debug, Clone)]
@@ -82,6 +91,7 @@ pub struct LiveStream {
     is_heard: Arc<AtomicBool>,
     /// Whether anyone has ever listened to steps.
     steps_are_heard: Arc<AtomicBool>,
+    listeners: Listeners,
     taps: Arc<RwLock<Vec<Weak<Tapped>>>>,
 }
 
@@ -105,7 +115,8 @@ impl LiveStream {
     pub(crate) fn new() -> Self {
         let sender = broadcast::channel(BACKLOG_MAX).0;
         let (is_heard, steps_are_heard) = (Arc::default(), Arc::default());
-        Self { sender, is_heard, steps_are_heard, taps: Arc::default() }
+        let (listeners, taps) = (Listeners::default(), Arc::default());
+        Self { sender, is_heard, steps_are_heard, listeners, taps }
     }
 
     pub(crate) fn steps_are_heard(&self) -> bool {
@@ -141,11 +152,28 @@ impl LiveStream {
         self.sender.subscribe()
     }
 
+    /// Listens from here on to what a model says and how far calls are in one session. That its log
+    /// grew is not told here: [`haft_store::Store::watch`] tells it, whichever node appended.
+    pub fn listen(&self, session: SessionId) -> SessionListener {
+        self.listeners.to_session(session)
+    }
+
+    /// Listens from here on to what becomes of one call.
+    pub(crate) fn listen_for(&self, session: SessionId, call: CallId) -> CallListener {
+        self.listeners.for_call(session, call)
+    }
+
+    /// Has whoever waits for a call of a session ask the store: something may have been missed.
+    pub(crate) fn look_again(&self, session: SessionId) {
+        self.listeners.look_again(session);
+    }
+
     /// Tells whoever listens; nobody listening is fine.
     pub fn send(&self, live: Live) {
         let taps = self.taps.read().unwrap_or_else(PoisonError::into_inner);
         taps.iter().filter_map(Weak::upgrade).for_each(|tap| tap(&live));
         drop(taps);
+        self.listeners.tell(&live);
         self.broadcast(live);
     }
 

@@ -37,9 +37,11 @@ mod page;
 mod postgres;
 mod rows;
 mod session;
+mod shared;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
+mod watch;
 mod work;
 
 pub use append::{Append, AppendError, CreateError, Created, Fence, FollowedBy, NewSession};
@@ -70,4 +72,5 @@ pub use session::{
     StoredCall, VerifyError,
 };
 pub use store::{Changes, Store};
+pub use watch::{ChangedBy, Watch};
 pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};

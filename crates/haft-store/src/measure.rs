@@ -80,6 +80,7 @@ pub struct Measures {
     answers: AtomicU64,
     retries: AtomicU64,
     tokens: [AtomicU64; 3],
+    log_reads: AtomicU64,
     /// How often each background loop of the node panicked, by its name.
     loop_panics: Mutex<BTreeMap<&'static str, u64>>,
     /// When a heartbeat of this node was last stored.
@@ -108,6 +109,7 @@ impl Measures {
             answers: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             tokens: std::array::from_fn(|_| AtomicU64::new(0)),
+            log_reads: AtomicU64::new(0),
             loop_panics: Mutex::default(),
             beat_at: Mutex::default(),
         }
@@ -122,6 +124,15 @@ impl Measures {
     pub fn lease_age(&self) -> Option<Duration> {
         let beat_at = *self.beat_at.lock().unwrap_or_else(PoisonError::into_inner);
         beat_at.map(|at| at.elapsed())
+    }
+
+    pub(crate) fn log_read(&self) {
+        self.log_reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how often entries of a log were read.
+    pub fn log_reads(&self) -> u64 {
+        self.log_reads.load(Ordering::Relaxed)
     }
 
     /// Notes that a background loop of the node began, so that it is listed before it panics.

@@ -30,8 +30,11 @@ use crate::session::{
     AcquireError, FoundCall, Lease, ListedSession, Loaded, RawSession, SessionFilter, StoredCall,
     VerifyError,
 };
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use crate::shared::Shared;
 #[cfg(feature = "sqlite")]
 use crate::sqlite::Sqlite;
+use crate::watch::{ChangedBy, Watch, Watches};
 use crate::work::{Due, Moment, Pending, PendingCursor, PendingFilter, Wake};
 
 /// How long without a hint before whoever waits for [`Changes`] looks anyway.
@@ -46,6 +49,7 @@ pub struct Store {
     backend: Backend,
     measures: Arc<Measures>,
     health: Health,
+    watches: Watches,
 }
 
 #[derive(Debug, Clone)]
@@ -102,10 +106,9 @@ impl Store {
     pub fn open_sqlite(directory: &Path) -> Result<Self, Error> {
         #[cfg(feature = "sqlite")]
         {
-            let measures = Arc::new(Measures::new());
-            let health = Health::new();
-            let sqlite = Sqlite::open(directory, &measures, &health)?;
-            Ok(Self { backend: Backend::Sqlite(Arc::new(sqlite)), measures, health })
+            let shared = Shared::new();
+            let sqlite = Sqlite::open(directory, &shared)?;
+            Ok(Self::over(Backend::Sqlite(Arc::new(sqlite)), shared))
         }
         #[cfg(not(feature = "sqlite"))]
         Err(Error::not_compiled(
@@ -124,10 +127,9 @@ impl Store {
     pub async fn connect_postgres(url: &str) -> Result<Self, Error> {
         #[cfg(feature = "postgres")]
         {
-            let measures = Arc::new(Measures::new());
-            let health = Health::new();
-            let postgres = Postgres::connect(url, &measures, &health).await?;
-            Ok(Self { backend: Backend::Postgres(Arc::new(postgres)), measures, health })
+            let shared = Shared::new();
+            let postgres = Postgres::connect(url, &shared).await?;
+            Ok(Self::over(Backend::Postgres(Arc::new(postgres)), shared))
         }
         // The rest of an address may hold a password.
         #[cfg(not(feature = "postgres"))]
@@ -138,6 +140,12 @@ impl Store {
             },
             "postgres",
         ))
+    }
+
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn over(backend: Backend, shared: Shared) -> Self {
+        let Shared { measures, health, watches } = shared;
+        Self { backend, measures, health, watches }
     }
 
     /// Creates a session along with its first events.
@@ -242,7 +250,26 @@ impl Store {
         after: u64,
         limit: u32,
     ) -> Result<Vec<Entry>, Error> {
+        self.measures.log_read();
         on_backend!(self, entries(session, after, limit))
+    }
+
+    /// As [`Store::entries`], and stops after the entry with which their bodies have `bytes_max`
+    /// bytes or more; SQLite gives the rest of that entry's append along with it. So there may be
+    /// more when there are as many entries or as many bytes as were asked for.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn entries_within(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: u32,
+        bytes_max: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        self.measures.log_read();
+        on_backend!(self, entries_within(session, after, limit, bytes_max))
     }
 
     /// Checks a session's whole log against its hashes and the session's row.
@@ -483,6 +510,29 @@ impl Store {
         now: Moment,
     ) -> Result<Option<Millis>, Error> {
         on_backend!(self, client_away_for(session, tool.to_owned(), now))
+    }
+
+    /// Waits for changes of a session from here on, on whatever node they are made. It costs the
+    /// store nothing until there is one. A change may be told although nothing is new, and over
+    /// PostgreSQL some seconds late when a notice between nodes is lost.
+    pub fn watch(&self, session: SessionId, changed_by: ChangedBy) -> Watch {
+        self.watches.watch(session, changed_by)
+    }
+
+    /// Tells whoever watches a session, on whatever node, that something which belongs to it but
+    /// not to its log has changed. An append tells them by itself.
+    pub fn touch(&self, session: SessionId) {
+        self.watches.touched(session);
+        #[cfg(feature = "postgres")]
+        if let Backend::Postgres(postgres) = &self.backend {
+            postgres.touched(session);
+        }
+    }
+
+    /// Returns a count that grows whenever another node says that it changed something, about
+    /// whatever session. Over SQLite it stays as it is.
+    pub fn other_nodes(&self) -> watch::Receiver<u64> {
+        self.watches.others()
     }
 
     /// Returns hints that there may be wakes to claim.

@@ -1,25 +1,20 @@
 //! Making calls and waiting for what becomes of them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use haft_core::session::{
     CallsProposed, Config, Event, Input, Phase, Preview, Refusal, Rejection, State, SuspendReason,
     SuspensionKind,
 };
 use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};
+use haft_store::{ChangedBy, Watch};
 use serde_json::{Map, Value};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 
 use super::Haft;
 use super::error::CallError;
 use crate::error::InputError;
-use crate::live::Live;
+use crate::live::{AboutCall, CallListener};
 use crate::toolbox::{Asked, Asker, Given};
-
-/// How often the log is looked at beside the live events: another node may own the session.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How many entries of a log are read at once.
 const PAGE: u32 = 256;
@@ -74,11 +69,12 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<Answer, CallError> {
-        let mut live = self.live().subscribe_without_steps();
-        let call = self.propose(session, tool, arguments).await?;
-        match self.heard(&mut live, session, call).await {
+        let call = CallId::from_bits(self.driver.fresh()?);
+        let mut wait = self.wait_for(session, call);
+        self.propose_as(session, call, tool, arguments).await?;
+        match wait.heard().await {
             Some(answer) => answer,
-            None => self.wait_on(live, session, call).await,
+            None => self.wait_on(wait, session, call).await,
         }
     }
 
@@ -130,13 +126,21 @@ impl Haft {
     ///
     /// [`CallError::Rejected`] when it was not taken, [`CallError::Unknown`] when there is none.
     pub async fn wait(&self, session: SessionId, call: CallId) -> Result<Answer, CallError> {
-        let live = self.live().subscribe_without_steps();
-        self.wait_on(live, session, call).await
+        self.wait_on(self.wait_for(session, call), session, call).await
+    }
+
+    fn wait_for(&self, session: SessionId, call: CallId) -> CallWait {
+        // Over a store of one process, nothing happens that is not heard here.
+        let elsewhere = match self.store().is_of_one_process() {
+            true => None,
+            false => Some(self.store().watch(session, ChangedBy::OtherNodes)),
+        };
+        CallWait { here: self.live().listen_for(session, call), elsewhere }
     }
 
     async fn wait_on(
         &self,
-        mut live: Receiver<Live>,
+        mut wait: CallWait,
         session: SessionId,
         call: CallId,
     ) -> Result<Answer, CallError> {
@@ -144,39 +148,9 @@ impl Haft {
             if let Some(answer) = self.answer(session, call).await? {
                 return Ok(answer);
             }
-            if let Some(answer) = self.heard(&mut live, session, call).await {
+            if let Some(answer) = wait.heard().await {
                 return answer;
             }
-        }
-    }
-
-    /// Listens for what becomes of a call; `None` when the store must be asked: something was
-    /// missed, the call waits for someone, or nothing was heard for a while.
-    async fn heard(
-        &self,
-        live: &mut Receiver<Live>,
-        session: SessionId,
-        call: CallId,
-    ) -> Option<Result<Answer, CallError>> {
-        let about_it = async {
-            loop {
-                match live.recv().await {
-                    Ok(Live::Appended { session: of, events, .. }) if of == session => {
-                        let told = events.iter().find_map(|event| told(event, call));
-                        if let Some(told) = told {
-                            return told;
-                        }
-                    }
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => return Told::Look,
-                    Err(RecvError::Closed) => std::future::pending().await,
-                }
-            }
-        };
-        match tokio::time::timeout(LOOK_EVERY, about_it).await {
-            Ok(Told::Outcome(outcome)) => Some(Ok(Answer::Done(outcome))),
-            Ok(Told::Rejection(rejection)) => Some(Err(CallError::Rejected(rejection))),
-            Ok(Told::Look) | Err(_) => None,
         }
     }
 
@@ -341,23 +315,32 @@ fn is_under_way(state: &State, call: CallId) -> bool {
     })
 }
 
-/// What an event tells about a call that is waited for.
-enum Told {
-    Outcome(Box<Outcome>),
-    Rejection(Rejection),
-    /// Something that the store knows more about.
-    Look,
+/// Waits for one call: this node tells what it records about it, other nodes that they recorded
+/// something in its session.
+struct CallWait {
+    here: CallListener,
+    elsewhere: Option<Watch>,
 }
 
-fn told(event: &Event, wanted: CallId) -> Option<Told> {
-    match event {
-        Event::CallFinished { outcome } if outcome.call == wanted => {
-            Some(Told::Outcome(outcome.clone().into()))
+impl CallWait {
+    /// Waits for what becomes of the call; `None` when the store must be asked: something may have
+    /// been missed, the call waits for someone, or another node has to do with it.
+    async fn heard(&mut self) -> Option<Result<Answer, CallError>> {
+        let elsewhere = async {
+            match &mut self.elsewhere {
+                Some(watch) => watch.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let about = tokio::select! {
+            biased;
+            about = self.here.heard() => about,
+            () = elsewhere => AboutCall::Look,
+        };
+        match about {
+            AboutCall::Outcome(outcome) => Some(Ok(Answer::Done(outcome))),
+            AboutCall::Rejection(rejection) => Some(Err(CallError::Rejected(rejection))),
+            AboutCall::Look => None,
         }
-        Event::CallRejected { call, rejection, .. } if *call == wanted => {
-            Some(Told::Rejection(rejection.clone()))
-        }
-        Event::CallSuspended { call, .. } if *call == wanted => Some(Told::Look),
-        _ => None,
     }
 }

@@ -174,7 +174,6 @@ pub(super) struct Batch {
     due_timers: DueTimers,
     wakes: Wakes,
     notices: Notices,
-    hints: bool,
 }
 
 impl Batch {
@@ -238,7 +237,6 @@ impl Batch {
             };
             self.wakes.push((key(prepared.session), number(head.seq), hold, now));
         }
-        self.hints |= prepared.hints();
     }
 
     fn add_call(&mut self, session: SessionId, at: i64, change: &CallChange) {
@@ -276,11 +274,6 @@ impl Batch {
             }
             None => self.moved_calls.push((session, call, stage, class, decided, at)),
         }
-    }
-
-    /// Whether anyone is to be told that there is something to look at.
-    pub(super) const fn hints(&self) -> bool {
-        self.hints
     }
 
     /// Sends everything as a transaction of its own. It fails with [`is_beaten`] when not all of

@@ -1,19 +1,28 @@
-//! Hints between nodes that there is something to look at.
+//! Hints between nodes that there is something to look at, and in which sessions.
 //!
 //! A notification inside a transaction makes every commit wait for every other one, which was
 //! measured to cost two thirds of the throughput. So the hint follows the commit, on a connection
-//! of its own, at most once in a while, and may be lost: whoever waits looks every second anyway.
+//! of its own, at most once in a while, and may be lost. What is lost is found by a look that each
+//! node takes every few seconds, one for all the sessions that someone waits for.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use haft_core::SessionId;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio_postgres::AsyncMessage;
 
-use super::address::Address;
+use super::address::{Address, Setting};
+use super::batch::id;
+use super::column;
 use super::link::{Link, trouble};
+use super::payload::{Change, News, Sessions};
+use crate::append::Prepared;
 use crate::error::{Error, ErrorKind};
+use crate::key::{id_bits, unsigned};
+use crate::watch::Watches;
 
 /// How many commits share one notification.
 const GATHER: Duration = Duration::from_millis(10);
@@ -23,32 +32,48 @@ const RECONNECT: Duration = Duration::from_secs(1);
 /// A listener says nothing by itself, so that a dead connection looks like a quiet one.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
+/// How often the sessions that someone waits for are looked at in case a hint was lost, while
+/// hints are heard and while they are not.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY_WHILE_DEAF: Duration = Duration::from_secs(1);
+
+/// How many sessions are looked at in one statement.
+const LOOKED_AT_ONCE: usize = 5_000;
+
 /// The channel is the schema's, so that two installations in one database leave each other alone.
 const CHANNEL: &str = "SELECT quote_ident('haft_' || current_schema())";
 
+/// A hint that a crash of the database loses is found like any other: nobody waits for the disk.
+const HINTS_ARE_NOT_FLUSHED: &[Setting] = &[("synchronous_commit", "off")];
+
 #[derive(Debug)]
 pub(super) struct Hints {
-    local: watch::Sender<u64>,
-    told: Arc<Notify>,
-    tasks: [AbortHandle; 2],
+    teller: Teller,
+    tasks: [AbortHandle; 3],
 }
 
 impl Hints {
-    pub(super) fn start(address: &Address) -> Self {
-        let local = watch::Sender::new(0);
-        let told = Arc::new(Notify::new());
-        let teller = tokio::spawn(tell(Link::new(address), Arc::clone(&told)));
-        let listener = tokio::spawn(listen(address.clone(), local.clone()));
-        let tasks = [teller.abort_handle(), listener.abort_handle()];
-        Self { local, told, tasks }
+    pub(super) fn start(address: &Address, watches: &Watches) -> Self {
+        let teller = Teller {
+            local: watch::Sender::new(0),
+            untold: Arc::new(Untold { name: fresh_name(), ..Untold::default() }),
+            watches: watches.clone(),
+        };
+        let listener = Listener { teller: teller.clone(), hears: Arc::default() };
+        let link = Link::new(&address.with_settings(HINTS_ARE_NOT_FLUSHED));
+        let telling = tokio::spawn(tell(link, Arc::clone(&teller.untold)));
+        let looking = tokio::spawn(listener.clone().look(Link::new(address)));
+        let listening = tokio::spawn(listener.listen(address.clone()));
+        let tasks = [telling, looking, listening].map(|task| task.abort_handle());
+        Self { teller, tasks }
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.local.subscribe()
+        self.teller.local.subscribe()
     }
 
     pub(super) fn sender(&self) -> Teller {
-        Teller { local: self.local.clone(), told: Arc::clone(&self.told) }
+        self.teller.clone()
     }
 }
 
@@ -58,66 +83,185 @@ impl Drop for Hints {
     }
 }
 
+/// What the other nodes have not been told yet.
+#[derive(Debug, Default)]
+struct Untold {
+    /// Who tells it, so that a node knows its own word.
+    name: String,
+    news: Mutex<News>,
+    is_there: Notify,
+}
+
+impl Untold {
+    fn change(&self, change: impl FnOnce(&mut News)) {
+        change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        self.is_there.notify_one();
+    }
+
+    fn take(&self) -> News {
+        std::mem::take(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Tells this node at once and the others soon.
 #[derive(Debug, Clone)]
 pub(super) struct Teller {
     local: watch::Sender<u64>,
-    told: Arc<Notify>,
+    untold: Arc<Untold>,
+    watches: Watches,
 }
 
 impl Teller {
-    pub(super) fn tell(&self) {
+    /// There may be something to claim.
+    pub(super) fn wakes(&self) {
         self.local.send_modify(|count| *count += 1);
-        self.told.notify_one();
+        self.untold.change(|news| news.has_wakes = true);
+    }
+
+    /// These appends are durable.
+    pub(super) fn appended<'a>(&self, appends: impl Iterator<Item = &'a Prepared>) {
+        // Nobody can be waiting for a session that nobody else has heard of.
+        let grown = appends.filter(|it| it.opening.is_none() && !it.entries.is_empty());
+        let (mut has_wakes, mut changes) = (false, Vec::new());
+        for prepared in grown {
+            has_wakes |= prepared.hints();
+            changes.push((prepared.session, prepared.head.seq));
+            self.watches.appended(prepared.session, prepared.head.seq);
+        }
+        if changes.is_empty() {
+            return;
+        }
+        if has_wakes {
+            self.local.send_modify(|count| *count += 1);
+        }
+        self.untold.change(|news| {
+            news.has_wakes |= has_wakes;
+            changes.into_iter().for_each(|(session, seq)| news.add(session, Change::Appended(seq)));
+        });
+    }
+
+    /// Something that belongs to a session but not to its log has changed.
+    pub(super) fn touched(&self, session: SessionId) {
+        self.untold.change(|news| news.add(session, Change::Touched));
     }
 }
 
-async fn tell(link: Link, told: Arc<Notify>) {
+/// A name that no other node has: two that start in the same nanosecond are different processes.
+fn fresh_name() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    format!("{:x}-{:x}", since.map_or(0, |since| since.as_nanos()), std::process::id())
+}
+
+async fn tell(link: Link, untold: Arc<Untold>) {
+    let sql = "SELECT pg_notify('haft_' || current_schema(), payload)
+               FROM unnest($1::text[]) AS payload";
     loop {
-        told.notified().await;
+        untold.is_there.notified().await;
         tokio::time::sleep(GATHER).await;
-        let sql = "SELECT pg_notify('haft_' || current_schema(), '')";
-        // A hint that is lost costs a second; the poll finds what it was about.
-        drop(link.query(sql, &[]).await);
+        let news = untold.take();
+        if news.is_empty() {
+            continue;
+        }
+        if link.query(sql, &[&news.payloads(&untold.name)]).await.is_err() {
+            tokio::time::sleep(RECONNECT).await;
+            untold.change(|since| since.put_back(news));
+        }
     }
 }
 
-async fn listen(address: Address, local: watch::Sender<u64>) {
-    loop {
-        // Without a listener the poll alone finds everything, so that trouble is only waited out.
-        drop(listen_once(&address, &local).await);
-        tokio::time::sleep(RECONNECT).await;
-    }
+/// Hears what the other nodes tell.
+#[derive(Debug, Clone)]
+struct Listener {
+    teller: Teller,
+    /// Whether there is a connection on which the others are heard.
+    hears: Arc<AtomicBool>,
 }
 
-async fn listen_once(address: &Address, local: &watch::Sender<u64>) -> Result<(), Error> {
-    let (client, mut connection) = address.connect().await?;
-    let messages = async {
-        while let Some(message) =
-            std::future::poll_fn(|context| connection.poll_message(context)).await
-        {
-            if let AsyncMessage::Notification(_) = message.map_err(|error| trouble(&error))? {
-                local.send_modify(|count| *count += 1);
+impl Listener {
+    async fn listen(self, address: Address) {
+        loop {
+            // Without a listener the looks alone find everything, so that trouble is waited out.
+            drop(self.listen_once(&address).await);
+            self.hears.store(false, Ordering::Relaxed);
+            tokio::time::sleep(RECONNECT).await;
+        }
+    }
+
+    async fn listen_once(&self, address: &Address) -> Result<(), Error> {
+        let (client, mut connection) = address.connect().await?;
+        let messages = async {
+            while let Some(message) =
+                std::future::poll_fn(|context| connection.poll_message(context)).await
+            {
+                let message = message.map_err(|error| trouble(&error))?;
+                if let AsyncMessage::Notification(notification) = message {
+                    self.hear(notification.payload());
+                }
+            }
+            Ok(())
+        };
+        let subscribe = async {
+            let set = client.batch_execute(&address.settings()).await;
+            set.map_err(|error| trouble(&error))?;
+            subscribe(&client).await.map_err(|error| trouble(&error))?;
+            self.hears.store(true, Ordering::Relaxed);
+            // What came between the last connection and this one was not heard.
+            self.teller.local.send_modify(|count| *count += 1);
+            self.teller.watches.touched_all();
+            loop {
+                tokio::time::sleep(ASK_EVERY).await;
+                let asked = tokio::time::timeout(address.answer_max(), client.batch_execute(""));
+                let silent =
+                    || Error::new(ErrorKind::Gone, "PostgreSQL: it does not answer any more");
+                asked.await.map_err(|_| silent())?.map_err(|error| trouble(&error))?;
+            }
+        };
+        tokio::select! {
+            ended = messages => ended,
+            failed = subscribe => failed,
+        }
+    }
+
+    fn hear(&self, payload: &str) {
+        let Teller { local, untold, watches } = &self.teller;
+        let Some(news) = News::read(payload, &untold.name) else { return };
+        if news.has_wakes {
+            local.send_modify(|count| *count += 1);
+        }
+        match news.sessions {
+            Sessions::Any => watches.touched_all(),
+            Sessions::These(these) => {
+                for (session, change) in these {
+                    match change {
+                        Change::Appended(seq) => watches.appended_elsewhere(session, seq),
+                        Change::Touched => watches.touched(session),
+                    }
+                }
+                watches.others_spoke();
             }
         }
-        Ok(())
-    };
-    let subscribe = async {
-        let set = client.batch_execute(&address.settings()).await;
-        set.map_err(|error| trouble(&error))?;
-        subscribe(&client).await.map_err(|error| trouble(&error))?;
-        // What came between the last connection and this one was not heard.
-        local.send_modify(|count| *count += 1);
+    }
+
+    /// Looks at the sessions that someone waits for, in case a hint was lost.
+    async fn look(self, link: Link) {
+        let sql = "SELECT id, head_seq FROM sessions WHERE id = ANY($1)";
         loop {
-            tokio::time::sleep(ASK_EVERY).await;
-            let asked = tokio::time::timeout(address.answer_max(), client.batch_execute(""));
-            let silent = || Error::new(ErrorKind::Gone, "PostgreSQL: it does not answer any more");
-            asked.await.map_err(|_| silent())?.map_err(|error| trouble(&error))?;
+            let hears = self.hears.load(Ordering::Relaxed);
+            tokio::time::sleep(if hears { LOOK_EVERY } else { LOOK_EVERY_WHILE_DEAF }).await;
+            let watches = &self.teller.watches;
+            for sessions in watches.sessions().chunks(LOOKED_AT_ONCE) {
+                let ids: Vec<_> = sessions.iter().map(|session| id(session.bits())).collect();
+                // What cannot be looked at now is looked at the next time.
+                let Ok(rows) = link.query(sql, &[&ids]).await else { break };
+                for row in &rows {
+                    let bits = column(row, 0).and_then(id_bits);
+                    let seq = column(row, 1).and_then(unsigned);
+                    if let (Ok(bits), Ok(seq)) = (bits, seq) {
+                        watches.appended_elsewhere(SessionId::from_bits(bits), seq);
+                    }
+                }
+            }
         }
-    };
-    tokio::select! {
-        ended = messages => ended,
-        failed = subscribe => failed,
     }
 }
 

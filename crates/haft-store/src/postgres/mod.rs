@@ -14,6 +14,7 @@ mod examine;
 mod hints;
 mod link;
 mod notices;
+mod payload;
 #[cfg(any(test, not(feature = "tls")))]
 mod plain;
 mod pooler;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use haft_core::SessionId;
 use haft_core::journal::Head;
 use tokio::sync::watch;
 use tokio_postgres::Row;
@@ -45,8 +47,7 @@ use self::link::{Link, Values};
 use self::writer::Writer;
 use crate::append::{AppendError, Prepared};
 use crate::error::Error;
-use crate::health::Health;
-use crate::measure::Measures;
+use crate::shared::Shared;
 use crate::work::Moment;
 
 /// Measured: two writers that share transactions use the server's commit path to the full.
@@ -89,18 +90,13 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) async fn connect(
-        url: &str,
-        measures: &Arc<Measures>,
-        health: &Health,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn connect(url: &str, shared: &Shared) -> Result<Self, Error> {
         let address = Address::parse(url)?;
         pooler::require_own_sessions(&address).await?;
         let migrating = Link::new(&address.for_migrations());
         schema::migrate(&*migrating.connected().await?).await?;
-        let hints = Hints::start(&address);
-        let told = || (Arc::clone(measures), health.clone());
-        let writer = |_| Writer::start(&address, hints.sender(), told());
+        let hints = Hints::start(&address, &shared.watches);
+        let writer = |_| Writer::start(&address, hints.sender(), shared.clone());
         let writers = (0..N_WRITERS).map(writer).collect();
         let links = (0..N_LINKS).map(|_| Link::new(&address)).collect();
         let exclusive = Link::new(&address.with_settings(COMMITS));
@@ -119,6 +115,11 @@ impl Postgres {
 
     pub(crate) fn hints(&self) -> watch::Receiver<u64> {
         self.hints.subscribe()
+    }
+
+    /// Has the other nodes told that something which belongs to a session has changed.
+    pub(crate) fn touched(&self, session: SessionId) {
+        self.hints.sender().touched(session);
     }
 
     /// Runs a statement that may be repeated on whichever connection is next.

@@ -62,6 +62,25 @@ impl Postgres {
         self.entries_up_to(session, after, Some(i64::from(limit))).await
     }
 
+    pub(crate) async fn entries_within(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: u32,
+        bytes_max: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        // The length of a body is known without reading it.
+        let sql = "SELECT seq, at, format, hash, body FROM (
+                     SELECT seq, at, format, hash, body,
+                       sum(octet_length(body)) OVER (ORDER BY seq) - octet_length(body) AS before
+                     FROM events WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3) AS page
+                   WHERE before < $4 ORDER BY seq";
+        let bytes_max = i64::try_from(bytes_max.max(1)).unwrap_or(i64::MAX);
+        let (after, limit) = (number(after), i64::from(limit));
+        let rows = self.query(sql, &[&id(session.bits()), &after, &limit, &bytes_max]).await?;
+        rows.iter().map(|row| entry(session, row)).collect()
+    }
+
     async fn entries_up_to(
         &self,
         session: SessionId,
@@ -71,17 +90,7 @@ impl Postgres {
         let sql = "SELECT seq, at, format, hash, body FROM events
                    WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3";
         let rows = self.query(sql, &[&id(session.bits()), &number(after), &limit]).await?;
-        let entry = |row: &Row| {
-            Ok(Entry {
-                session,
-                seq: unsigned(column(row, 0)?)?,
-                at: moment(column(row, 1)?),
-                format: small(column(row, 2)?)?,
-                hash: digest(column(row, 3)?)?,
-                body: column(row, 4)?,
-            })
-        };
-        rows.iter().map(entry).collect()
+        rows.iter().map(|row| entry(session, row)).collect()
     }
 
     pub(crate) async fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
@@ -184,7 +193,7 @@ impl Postgres {
         );
         self.query(sql, &[&given(Moment::Clock), &node.as_str()]).await?;
         self.query("DELETE FROM nodes WHERE node = $1", &[&node.as_str()]).await?;
-        self.hints.sender().tell();
+        self.hints.sender().wakes();
         Ok(())
     }
 
@@ -274,5 +283,16 @@ fn listed_session(row: &Row) -> Result<ListedSession, Error> {
         created_at: moment(column(row, 4)?),
         updated_at: moment(column(row, 5)?),
         n_waiting: unsigned(column(row, 6)?)?,
+    })
+}
+
+fn entry(session: SessionId, row: &Row) -> Result<Entry, Error> {
+    Ok(Entry {
+        session,
+        seq: unsigned(column(row, 0)?)?,
+        at: moment(column(row, 1)?),
+        format: small(column(row, 2)?)?,
+        hash: digest(column(row, 3)?)?,
+        body: column(row, 4)?,
     })
 }

@@ -123,7 +123,7 @@ impl Postgres {
         if self.query(sql, &[&id(session.bits())]).await?.is_empty() {
             return Err(Error::unknown_session(session));
         }
-        self.hints.sender().tell();
+        self.hints.sender().wakes();
         Ok(())
     }
 

@@ -31,6 +31,7 @@ use crate::health::Health;
 use crate::key::{digest, id_bits, number, unsigned};
 use crate::measure::Measures;
 use crate::rows::{Rows, SessionStatus};
+use crate::shared::Shared;
 
 /// As many appends as a node's sessions may have under way; whoever comes when it is full waits.
 const QUEUE_LEN: usize = 1_024;
@@ -83,11 +84,8 @@ impl std::fmt::Debug for Job {
 }
 
 impl Writer {
-    pub(super) fn start(
-        address: &Address,
-        hints: Teller,
-        (measures, health): (Arc<Measures>, Health),
-    ) -> Self {
+    pub(super) fn start(address: &Address, hints: Teller, shared: Shared) -> Self {
+        let Shared { measures, health, .. } = shared;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN);
         let link = Link::new(&address.with_settings(PLANS).with_settings(COMMITS));
         let transactions = Transactions { link, hints, measures };
@@ -166,10 +164,10 @@ impl Transactions {
         match failed {
             Ok(verdicts) => {
                 self.measures.batch_size.observe(batch.len() as f64);
-                answer(batch, verdicts);
+                self.answer(batch, verdicts);
             }
             Err(Failed::Refused(error)) if batch.len() == 1 => {
-                answer(batch, vec![Err(error.into())]);
+                self.answer(batch, vec![Err(error.into())]);
             }
             // One of them cannot be stored: each alone, so that it fails alone.
             Err(Failed::Refused(_)) => {
@@ -179,7 +177,7 @@ impl Transactions {
             }
             Err(Failed::NotReached(error)) => {
                 let verdicts = batch.iter().map(|_| Err(error.clone().into())).collect();
-                answer(batch, verdicts);
+                self.answer(batch, verdicts);
             }
             Err(Failed::Unknown) => self.find_out(batch).await,
         }
@@ -202,12 +200,7 @@ impl Transactions {
         let mut changes = Batch::default();
         in_order.into_iter().for_each(|prepared| changes.add(prepared));
         match changes.transact(connected).await {
-            Ok(()) => {
-                if changes.hints() {
-                    self.hints.tell();
-                }
-                Ok(true)
-            }
+            Ok(()) => Ok(true),
             Err(error) if is_lost(&error) => Err(Failed::Unknown),
             Err(error) => {
                 // The commit has ended it already, unless something before could not be sent.
@@ -262,9 +255,6 @@ impl Transactions {
                 return Err(Failed::Refused(trouble(&error)));
             }
         }
-        if changes.hints() {
-            self.hints.tell();
-        }
         Ok(verdicts)
     }
 
@@ -290,8 +280,7 @@ impl Transactions {
             let (done, open): (Vec<_>, Vec<_>) =
                 batch.into_iter().partition(|job| stored.contains(&job.prepared.session));
             let verdicts = done.iter().map(|job| Ok(job.prepared.head)).collect();
-            answer(done, verdicts);
-            self.hints.tell();
+            self.answer(done, verdicts);
             if open.is_empty() {
                 return;
             }
@@ -299,7 +288,7 @@ impl Transactions {
                 Ok(verdicts) => return self.answer_beaten(open, verdicts).await,
                 Err(Failed::Refused(error)) => {
                     let verdicts = open.iter().map(|_| Err(error.clone().into())).collect();
-                    return answer(open, verdicts);
+                    return self.answer(open, verdicts);
                 }
                 Err(Failed::NotReached(_) | Failed::Unknown) => batch = open,
             }
@@ -309,7 +298,7 @@ impl Transactions {
             "the connection was lost during the commit, and the database does not come back",
         );
         let verdicts = batch.iter().map(|_| Err(error.clone().into())).collect();
-        answer(batch, verdicts);
+        self.answer(batch, verdicts);
     }
 
     /// A session that did not exist could not be locked, so that its creation may have landed
@@ -324,7 +313,18 @@ impl Transactions {
             (Err(error), Err(_)) => Err(Error::new(ErrorKind::Unknown, error.to_string()).into()),
         };
         let verdicts = batch.iter().zip(verdicts).map(own).collect();
-        answer(batch, verdicts);
+        self.answer(batch, verdicts);
+    }
+
+    /// Tells everyone what became of their append, and whoever watches a session what was stored.
+    fn answer(&self, batch: Vec<Job>, verdicts: Vec<Verdict>) {
+        debug_assert_eq!(batch.len(), verdicts.len(), "each job has its verdict");
+        let stored = batch.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_ok());
+        self.hints.appended(stored.map(|(job, _)| &job.prepared));
+        for (job, verdict) in batch.into_iter().zip(verdicts) {
+            // Whoever asked may have gone away; what was stored stays stored.
+            drop(job.answer.send(verdict));
+        }
     }
 
     /// Returns the sessions whose last entry of this batch is in the log.
@@ -358,14 +358,6 @@ fn next_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     }
     *waiting = later;
     batch
-}
-
-fn answer(batch: Vec<Job>, verdicts: Vec<Verdict>) {
-    debug_assert_eq!(batch.len(), verdicts.len(), "each job has its verdict");
-    for (job, verdict) in batch.into_iter().zip(verdicts) {
-        // Whoever asked may have gone away; what was stored stays stored.
-        drop(job.answer.send(verdict));
-    }
 }
 
 fn ids(batch: &[Job]) -> Vec<Vec<u8>> {

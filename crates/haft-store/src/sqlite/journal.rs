@@ -99,15 +99,10 @@ impl Log {
         after: u64,
         limit: usize,
     ) -> Result<Vec<Entry>, Fault> {
-        let sql = "SELECT place FROM events WHERE session = ?1 AND mark > ?2 ORDER BY mark LIMIT 1";
         let mut entries: Vec<Entry> = Vec::new();
         let mut read_to = after;
         while entries.len() < limit {
-            let next = number(read_to / MARK_EVERY);
-            let marked = connection
-                .prepare_cached(sql)?
-                .query_row(params![self.key, next], |row| row.get(0))
-                .optional()?;
+            let marked = self.next_mark(connection, read_to)?;
             entries.extend(self.up_to(connection, read_to, marked.or(self.tail))?);
             match (marked, entries.last()) {
                 (Some(_), Some(last)) if last.seq > read_to => read_to = last.seq,
@@ -116,6 +111,73 @@ impl Log {
         }
         entries.truncate(limit);
         Ok(entries)
+    }
+
+    /// As [`Log::some_after`], and reads no further append once there are so many bytes.
+    pub(super) fn some_within(
+        &self,
+        connection: &Connection,
+        after: u64,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Entry>, Fault> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let (mut read_to, mut bytes) = (after, 0);
+        while entries.len() < limit && bytes < bytes_max {
+            let marked = self.next_mark(connection, read_to)?;
+            let Some(places) = self.places_up_to(connection, read_to, marked.or(self.tail))? else {
+                return Ok(self.search(connection, read_to)?.into_iter().take(limit).collect());
+            };
+            for place in places {
+                if entries.len() >= limit || bytes >= bytes_max {
+                    break;
+                }
+                let Some(piece) = self.piece(connection, place)? else { break };
+                let read = entries.len();
+                entries.extend(joined(std::iter::once(piece), after));
+                bytes += entries.iter().skip(read).map(|entry| entry.body.len()).sum::<usize>();
+            }
+            match (marked, entries.last()) {
+                (Some(_), Some(last)) if last.seq > read_to => read_to = last.seq,
+                _ => break,
+            }
+        }
+        entries.truncate(limit);
+        Ok(entries)
+    }
+
+    /// Finds the first append after a place from which the chain can be followed.
+    fn next_mark(&self, connection: &Connection, after: u64) -> Result<Option<i64>, Fault> {
+        let sql = "SELECT place FROM events WHERE session = ?1 AND mark > ?2 ORDER BY mark LIMIT 1";
+        let next = number(after / MARK_EVERY);
+        let mut statement = connection.prepare_cached(sql)?;
+        Ok(statement.query_row(params![self.key, next], |row| row.get(0)).optional()?)
+    }
+
+    /// Returns the appends between a place and an append, in order, without what is in them;
+    /// `None` when a link of the chain is missing.
+    fn places_up_to(
+        &self,
+        connection: &Connection,
+        after: u64,
+        end: Option<i64>,
+    ) -> Result<Option<Vec<i64>>, Fault> {
+        let sql = "SELECT seq, previous FROM events WHERE place = ?1 AND session = ?2";
+        let mut statement = connection.prepare_cached(sql)?;
+        let (mut places, mut next) = (Vec::new(), end);
+        while let Some(place) = next {
+            let found = statement.query_row([place, self.key], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?))
+            });
+            let Some((last_seq, previous)) = found.optional()? else { return Ok(None) };
+            if unsigned(last_seq)? <= after {
+                break;
+            }
+            places.push(place);
+            next = previous;
+        }
+        places.reverse();
+        Ok(Some(places))
     }
 
     /// Follows the chain backwards from an append to a place.

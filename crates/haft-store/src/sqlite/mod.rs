@@ -18,6 +18,7 @@ mod journal;
 mod mark;
 mod notices;
 mod probe;
+mod readers;
 mod repair;
 mod sessions;
 mod text;
@@ -30,28 +31,24 @@ pub(crate) use examine::examine;
 pub(crate) use repair::repair;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use haft_core::Timestamp;
 use haft_core::journal::Head;
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use self::claim::Claim;
 use self::connection::database_error;
 use self::heads::Heads;
 use self::journal::NewPiece;
 use self::notices::Hearers;
+use self::readers::Readers;
 use self::writer::{Hint, Writer};
 use crate::append::{AppendError, Prepared};
-use crate::error::{Error, ErrorKind};
-use crate::health::Health;
-use crate::measure::Measures;
+use crate::error::Error;
+use crate::shared::Shared;
 use crate::work::Moment;
-
-/// Reads are short and mostly served from memory: more connections than cores gain nothing.
-const N_READERS: usize = 4;
 
 /// An open SQLite store. The fields are dropped in this order: the directory is free for others
 /// only when nothing writes or reads any more.
@@ -60,43 +57,30 @@ pub(crate) struct Sqlite {
     writer: Writer,
     heads: Heads,
     hearers: Hearers,
-    readers: Arc<Readers>,
+    readers: Readers,
     claim: Claim,
 }
 
-#[derive(Debug)]
-struct Readers {
-    /// A place is held until the connection is back, also when nobody waits for the read any more.
-    free: Arc<Semaphore>,
-    connections: Mutex<Vec<Connection>>,
-}
-
 impl Sqlite {
-    pub(crate) fn open(
-        directory: &Path,
-        measures: &Arc<Measures>,
-        health: &Health,
-    ) -> Result<Self, Error> {
+    pub(crate) fn open(directory: &Path, shared: &Shared) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
         let heads = Heads::default();
-        let told = (Arc::clone(measures), health.clone());
-        let writer = Writer::start(&claim, heads.clone(), told)?;
+        let writer = Writer::start(&claim, heads.clone(), shared.clone())?;
         let hearers = Hearers::find(&connection::reader(&claim.database)?);
         let hearers = hearers.map_err(|error| database_error(&error))?;
-        let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
-        let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
-        let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
+        let readers = Readers::start(&claim.database)?;
         Ok(Self { writer, heads, hearers, readers, claim })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
         let hint = if prepared.hints() { Hint::Look } else { Hint::Nothing };
         let piece = NewPiece::of(&prepared);
+        let growth = piece.is_some().then_some((prepared.session, prepared.head.seq));
         let (heads, hearers) = (self.heads.clone(), self.hearers.clone());
         let append = move |connection: &Connection| {
             append::append(connection, &heads, &hearers, &prepared, piece.as_ref())
         };
-        self.writer.write(hint, append).await
+        self.writer.write_growing(hint, growth, append).await
     }
 
     pub(crate) fn hints(&self) -> watch::Receiver<u64> {
@@ -109,24 +93,7 @@ impl Sqlite {
         F: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
         T: Send + 'static,
     {
-        let broken = || Error::new(ErrorKind::Internal, "a read did not come to its end");
-        let readers = Arc::clone(&self.readers);
-        let place = Arc::clone(&self.readers.free).acquire_owned().await.map_err(|_| broken())?;
-        let read = tokio::task::spawn_blocking(move || {
-            let connection = readers.lock().pop().ok_or_else(broken)?;
-            let result = work(&connection).map_err(Error::from);
-            readers.lock().push(connection);
-            drop(place);
-            result
-        });
-        read.await.map_err(|_| broken())?
-    }
-}
-
-impl Readers {
-    /// A panic while the list is held cannot leave it half changed.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.read(move |connection| work(connection).map_err(Error::from)).await
     }
 }
 

@@ -51,6 +51,20 @@ impl Sqlite {
         .await
     }
 
+    pub(crate) async fn entries_within(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: u32,
+        bytes_max: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        self.read(move |connection| match Log::find(connection, session)? {
+            Some(log) => log.some_within(connection, after, limit as usize, bytes_max),
+            None => Ok(Vec::new()),
+        })
+        .await
+    }
+
     pub(crate) async fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
         self.read(move |connection| {
             let sql = "SELECT head_seq, head_hash FROM sessions WHERE id = ?1";

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use haft_core::SessionId;
 use rusqlite::Connection;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -28,6 +29,8 @@ use super::mark::Mark;
 use crate::error::{Error, ErrorKind};
 use crate::health::Health;
 use crate::measure::Measures;
+use crate::shared::Shared;
+use crate::watch::Watches;
 
 /// Enough for every session that a process drives to have one append under way; whoever comes
 /// when it is full waits for its place, which is how a slow disk slows the drivers down.
@@ -52,6 +55,9 @@ trait Job: Send {
     /// Says whether sessions are to be looked at, once the commit has succeeded.
     fn hint(&self) -> Hint;
 
+    /// Says which session's log grew to which entry, once the commit has succeeded.
+    fn growth(&self) -> Option<Growth>;
+
     /// Where whoever waits for the answer runs.
     fn runtime(&self) -> Option<&Handle>;
 
@@ -68,6 +74,9 @@ pub(crate) enum Hint {
     Nothing,
 }
 
+/// A session, and the entry that its log ends with.
+pub(crate) type Growth = (SessionId, u64);
+
 struct Task<F, T, E> {
     work: F,
     verdict: Option<Result<T, E>>,
@@ -75,6 +84,7 @@ struct Task<F, T, E> {
     /// the one thread that all wait for does not have to.
     answer: oneshot::Sender<(Result<T, E>, F)>,
     hint: Hint,
+    growth: Option<Growth>,
     runtime: Option<Handle>,
 }
 
@@ -94,6 +104,10 @@ where
             Some(Ok(_)) => self.hint,
             Some(Err(_)) | None => Hint::Nothing,
         }
+    }
+
+    fn growth(&self) -> Option<Growth> {
+        self.growth.filter(|_| matches!(self.verdict, Some(Ok(_))))
     }
 
     fn runtime(&self) -> Option<&Handle> {
@@ -130,11 +144,7 @@ impl std::fmt::Debug for dyn Job {
 }
 
 impl Writer {
-    pub(super) fn start(
-        claim: &Claim,
-        heads: Heads,
-        (measures, health): (Arc<Measures>, Health),
-    ) -> Result<Self, Error> {
+    pub(super) fn start(claim: &Claim, heads: Heads, shared: Shared) -> Result<Self, Error> {
         let path = &claim.database;
         let mut connection = connection::writer(path)?;
         let checkpoints = Checkpoints::start(path, &mut connection)?;
@@ -149,8 +159,9 @@ impl Writer {
             mark,
             files,
             hints: hints.clone(),
-            measures,
-            health,
+            measures: shared.measures,
+            health: shared.health,
+            watches: shared.watches,
             stopped: None,
         };
         let thread = std::thread::Builder::new()
@@ -171,11 +182,27 @@ impl Writer {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        self.write_growing(hint, None, work).await
+    }
+
+    /// As [`Writer::write`], for work that makes a session's log grow: whoever watches it is told,
+    /// also when nobody waits for the answer any more.
+    pub(crate) async fn write_growing<F, T, E>(
+        &self,
+        hint: Hint,
+        growth: Option<Growth>,
+        work: F,
+    ) -> Result<T, E>
+    where
+        F: Fn(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
         let gone = || E::from(Error::new(ErrorKind::Stopped, "the writer has stopped"));
         let (answer, verdict) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
         let runtime = Handle::try_current().ok();
-        let task = Task { work, verdict: None, answer, hint, runtime };
+        let task = Task { work, verdict: None, answer, hint, growth, runtime };
         jobs.send(Box::new(task)).await.map_err(|_| gone())?;
         let (verdict, _work) = verdict.await.map_err(|_| gone())?;
         verdict
@@ -247,6 +274,7 @@ struct Batches {
     hints: watch::Sender<u64>,
     measures: Arc<Measures>,
     health: Health,
+    watches: Watches,
     /// Why nothing is written any more.
     stopped: Option<Error>,
 }
@@ -298,11 +326,16 @@ impl Batches {
                 self.measures.batch_size.observe(batch.len() as f64);
                 let hinted = |hint| batch.iter().any(|job| job.hint() == hint);
                 let looks = hinted(Hint::Look);
+                let grown: Vec<Growth> = match self.watches.is_empty() {
+                    true => Vec::new(),
+                    false => batch.iter().filter_map(|job| job.growth()).collect(),
+                };
                 let cut = match hinted(Hint::Erased) {
                     true => self.checkpoints.cut(&self.connection),
                     false => Ok(()),
                 };
                 answer_all(batch);
+                grown.into_iter().for_each(|(session, seq)| self.watches.appended(session, seq));
                 if looks {
                     self.hints.send_modify(|count| *count += 1);
                 }
