@@ -1,7 +1,7 @@
-//! `haft audit`: is the journal what was written?
+//! `haft audit`: is what is stored what was written?
 
 use haft_core::SessionId;
-use haft_store::{Page, SessionFilter, Store};
+use haft_store::{AuditFinding, AuditReport, AuditedLog, Damage, Page, SessionFilter, Store};
 use serde_json::{Value, json};
 
 use crate::Verdict;
@@ -12,7 +12,12 @@ use crate::trouble::Trouble;
 /// Checks the journal.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Verifies every session's hash chain.
+    /// Verifies the whole store: every log against its hashes, every row beside the logs against
+    /// them, all content against its hash, and the database file.
+    ///
+    /// The store is read where it is: in the data directory, also while a server uses it, or in the
+    /// database of --database-url. With --server, only the sessions that the key may see can be
+    /// verified.
     Verify {
         /// Only this session.
         #[arg(long)]
@@ -26,35 +31,122 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
     let Command::Verify { session, reach } = command;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let place = reach.server_or_store(StoreUse::Existing).await?;
-        let sessions = match (session, &place) {
-            (Some(session), _) => vec![*session],
-            (None, ServerOrStore::Server(api)) => served_sessions(api).await?,
-            (None, ServerOrStore::Store(store)) => all_sessions(store).await?,
-        };
-        let mut n_broken = 0;
-        let mut chains = Vec::new();
-        for session in &sessions {
-            let mut chain = match &place {
-                ServerOrStore::Server(api) => served_chain(api, *session).await?,
-                ServerOrStore::Store(store) => stored_chain(store, *session).await,
+        if let Some(session) = session {
+            return verify_one(reach, *session).await;
+        }
+        if reach.server().is_some() || !reach.place().is_within_reach() {
+            return match reach.running().await? {
+                Some(api) => verify_served(reach, &api).await,
+                None => Err(reach.nothing_there().into()),
             };
-            if chain["state"] != "whole" {
-                n_broken += 1;
-            }
-            if reach.wants_json() {
-                chain["session"] = json!(session);
-                chains.push(chain);
-            } else {
-                say(&told(*session, &chain));
-            }
         }
-        match reach.wants_json() {
-            true => say_json(&json!({ "data": chains }))?,
-            false => eprintln!("{} sessions verified, {n_broken} broken", sessions.len()),
-        }
-        Ok(if n_broken == 0 { Verdict::Holds } else { Verdict::Broken })
+        verify_store(reach).await
     })
+}
+
+/// Verifies the store itself, all of it.
+async fn verify_store(reach: &Reach) -> anyhow::Result<Verdict> {
+    let report = reach.place().audit().await?;
+    if reach.wants_json() {
+        let whole = report.logs.iter().map(|log| {
+            let AuditedLog { session, head } = log;
+            json!({ "session": session, "state": "whole", "entries": head.seq, "head": head.hash })
+        });
+        let broken = report.findings.iter().filter_map(|finding| {
+            let session = finding.session.filter(|_| finding.damage == Damage::Log)?;
+            Some(json!({ "session": session, "state": "broken", "message": finding.message }))
+        });
+        let findings: Vec<_> = report.findings.iter().map(shown).collect();
+        let data: Vec<_> = whole.chain(broken).collect();
+        let AuditReport { sessions, calls, versions, artifacts, .. } = &report;
+        say_json(&json!({
+            "data": data, "covered": "store", "findings": findings, "sessions": sessions,
+            "calls": calls, "versions": versions, "artifacts": artifacts,
+        }))?;
+    } else {
+        tell(&report);
+    }
+    Ok(if report.is_whole() { Verdict::Holds } else { Verdict::Broken })
+}
+
+fn shown(finding: &AuditFinding) -> Value {
+    let AuditFinding { damage, session, message } = finding;
+    json!({ "damage": damage.as_str(), "session": session, "message": message })
+}
+
+fn tell(report: &AuditReport) {
+    for AuditedLog { session, head } in &report.logs {
+        say(&format!("{session}: {} entries, whole", head.seq));
+    }
+    for AuditFinding { damage, session, message } in &report.findings {
+        say(&match (damage, session) {
+            (Damage::Log, Some(session)) => format!("{session}: broken: {message}"),
+            (_, Some(session)) => format!("{session}: {}: {message}", damage.as_str()),
+            (_, None) => format!("{}: {message}", damage.as_str()),
+        });
+    }
+    let AuditReport { sessions, calls, versions, artifacts, logs, findings } = report;
+    let n_broken = sessions.saturating_sub(logs.len() as u64);
+    eprintln!(
+        "{sessions} sessions verified, {n_broken} broken; the whole store was covered: all \
+         tenants, {calls} calls against the logs, {versions} versions (API keys and grants among \
+         them), {artifacts} artifacts"
+    );
+    if findings.is_empty() {
+        return;
+    }
+    let next = match report.is_repairable() {
+        true => "`haft repair` makes what is wrong anew from the logs",
+        false => "keep a copy of the store as it is, and restore a backup",
+    };
+    eprintln!("{} findings; {next}", findings.len());
+}
+
+async fn verify_one(reach: &Reach, session: SessionId) -> anyhow::Result<Verdict> {
+    let chain = match reach.server_or_store(StoreUse::Existing).await? {
+        ServerOrStore::Server(api) => served_chain(&api, session).await?,
+        ServerOrStore::Store(store) => stored_chain(&store, session).await,
+    };
+    let n_broken = tell_chain(reach, session, &chain);
+    match reach.wants_json() {
+        true => say_json(&json!({ "data": [with_session(chain, session)] }))?,
+        false => eprintln!("1 session verified, {n_broken} broken; only its log was covered"),
+    }
+    Ok(if n_broken == 0 { Verdict::Holds } else { Verdict::Broken })
+}
+
+/// Verifies what the key of a server may see.
+async fn verify_served(reach: &Reach, api: &Api) -> anyhow::Result<Verdict> {
+    let sessions = served_sessions(api).await?;
+    let (mut n_broken, mut chains) = (0, Vec::new());
+    for session in &sessions {
+        let chain = served_chain(api, *session).await?;
+        n_broken += tell_chain(reach, *session, &chain);
+        chains.push(with_session(chain, *session));
+    }
+    match reach.wants_json() {
+        true => say_json(&json!({ "data": chains, "covered": "key" }))?,
+        false => eprintln!("{} sessions verified, {n_broken} broken", sessions.len()),
+    }
+    eprintln!(
+        "only the logs of the sessions that this key may see were covered; for the whole store, \
+         run `haft audit verify` with --data or --database-url where the store is"
+    );
+    // Nothing that was looked at is no proof that all is well.
+    Ok(if n_broken == 0 && !sessions.is_empty() { Verdict::Holds } else { Verdict::Broken })
+}
+
+/// Says what became of a chain, unless all of them are printed as JSON; returns 1 if it is broken.
+fn tell_chain(reach: &Reach, session: SessionId, chain: &Value) -> usize {
+    if !reach.wants_json() {
+        say(&told(session, chain));
+    }
+    usize::from(chain["state"] != "whole")
+}
+
+fn with_session(mut chain: Value, session: SessionId) -> Value {
+    chain["session"] = json!(session);
+    chain
 }
 
 fn told(session: SessionId, chain: &Value) -> String {

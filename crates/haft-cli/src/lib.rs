@@ -30,6 +30,7 @@ mod place;
 mod policy;
 mod prompt;
 mod reference;
+mod repair;
 mod resolving;
 mod rules;
 mod serve;
@@ -61,7 +62,7 @@ struct Args {
 enum Command {
     Answer(answer::Args),
     Approve(approve::Args),
-    /// Checks the journal: finds an entry that was changed, left out or moved.
+    /// Checks the store: finds what was changed, left out, moved or damaged.
     #[command(subcommand)]
     Audit(audit::Command),
     /// Measures on this machine.
@@ -84,6 +85,7 @@ enum Command {
     /// Prints the reference of all commands, as Markdown.
     #[command(hide = true)]
     Reference,
+    Repair(repair::Args),
     Run(chat::RunArgs),
     /// Serves Haft over HTTP.
     Serve(Box<serve::Args>),
@@ -131,6 +133,7 @@ pub fn main() -> ExitCode {
         Command::Pending(args) => pending::run(&args),
         Command::Policy(command) => policy::run(&command),
         Command::Reference => Ok(reference::reference()),
+        Command::Repair(args) => repair::run(&args),
         Command::Run(args) => chat::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Sessions(command) => sessions::run(&command),

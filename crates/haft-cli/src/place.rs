@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_store::{ErrorKind, Store};
+use haft_store::{AuditReport, ErrorKind, Store, audit_postgres, audit_sqlite};
 
 use crate::trouble::{Code, Trouble};
 
@@ -21,8 +21,53 @@ impl Place {
     pub(crate) async fn open(&self) -> anyhow::Result<Store> {
         match &self.database_url {
             Some(url) => Store::connect_postgres(url).await.map_err(|error| not_connected(&error)),
-            None => Store::open_sqlite(&self.data).map_err(|error| self.not_opened(&error)),
+            None => {
+                self.require_no_loss()?;
+                Store::open_sqlite(&self.data).map_err(|error| self.not_opened(&error))
+            }
         }
+    }
+
+    /// Checks the whole store.
+    pub(crate) async fn audit(&self) -> anyhow::Result<AuditReport> {
+        match &self.database_url {
+            Some(url) => audit_postgres(url).await.map_err(|error| not_connected(&error)),
+            None => {
+                self.require_no_loss()?;
+                audit_sqlite(&self.data).map_err(|error| self.not_opened(&error))
+            }
+        }
+    }
+
+    /// Whether the store itself can be looked at, or there are traces of one that was here.
+    pub(crate) fn is_within_reach(&self) -> bool {
+        let is_there = |name: &str| self.data.join(name).exists();
+        self.database_url.is_some() || is_there("haft.db") || is_there("haft.mark")
+    }
+
+    /// Says what kept the store from being used.
+    pub(crate) fn unopened(&self, error: &haft_store::Error) -> anyhow::Error {
+        match &self.database_url {
+            Some(_) => not_connected(error),
+            None => self.not_opened(error),
+        }
+    }
+
+    /// Refuses to begin a new store where the sealing key of another one lies: the key is made
+    /// after its store, so that there was one.
+    fn require_no_loss(&self) -> Result<(), Trouble> {
+        let database = self.data.join("haft.db");
+        let is_empty = std::fs::metadata(database).map_or(true, |found| found.len() == 0);
+        if !is_empty || !self.data.join("sealing-key").exists() {
+            return Ok(());
+        }
+        let why = "`haft.db` is missing or empty, and `sealing-key` beside it belongs to a store \
+                   that was here";
+        Err(self.unusable(why).next(
+            "put `haft.db` and `haft.db-wal` back, or restore a backup; a directory that was used \
+             with --database-url needs it again; for a new store, name an empty directory with \
+             --data",
+        ))
     }
 
     /// Makes the directory, where it is not there yet.
@@ -49,6 +94,7 @@ impl Place {
                     )
                     .into()
             }
+            ErrorKind::Lost => self.unusable(error).next(error.hint()).into(),
             ErrorKind::NewerSchema => self
                 .unusable(error)
                 .next("use the version of `haft` that wrote it, or a newer one")

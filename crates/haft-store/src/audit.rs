@@ -20,8 +20,8 @@ use crate::session::RawSnapshot;
 pub struct AuditReport {
     /// How many sessions there are, of all tenants.
     pub sessions: u64,
-    /// How many entries their logs have.
-    pub entries: u64,
+    /// The logs that are whole.
+    pub logs: Vec<AuditedLog>,
     /// How many calls stand beside the logs.
     pub calls: u64,
     /// How many versions there are: API keys, grants, agents, memories and the like.
@@ -30,6 +30,15 @@ pub struct AuditReport {
     pub artifacts: u64,
     /// What is wrong, in the order in which it was found.
     pub findings: Vec<AuditFinding>,
+}
+
+/// A log of which every entry is as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditedLog {
+    /// Whose log it is.
+    pub session: SessionId,
+    /// Where it ends.
+    pub head: Head,
 }
 
 /// Something that is not as it was written.
@@ -103,7 +112,7 @@ impl AuditReport {
         self.calls += stored.calls.len() as u64;
         match folded {
             Ok(fold) => {
-                self.entries += fold.head.seq;
+                self.logs.push(AuditedLog { session: stored.session, head: fold.head });
                 for difference in fold.differences(stored) {
                     self.find(Damage::Derived, Some(stored.session), difference.message());
                 }

@@ -46,7 +46,9 @@ mod work;
 
 pub use append::{Append, AppendError, CreateError, Created, Fence, FollowedBy, NewSession};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub use audit::{AuditFinding, AuditReport, Damage, RepairChange, RepairError, RepairReport};
+pub use audit::{
+    AuditFinding, AuditReport, AuditedLog, Damage, RepairChange, RepairError, RepairReport,
+};
 pub use client::{Attendance, ClientNote};
 pub use content::{
     ArtifactError, Document, Erased, Erasure, Expected, Hit, NewArtifact, Place, Put, PutError,

@@ -173,7 +173,7 @@ impl Reach {
         self.place.database_url.is_some() || self.place.data.join("haft.db").exists()
     }
 
-    fn nothing_there(&self) -> Trouble {
+    pub(crate) fn nothing_there(&self) -> Trouble {
         let data = self.place.data.display();
         Trouble::new(Code::NoStore, format!("there is no Haft in `{data}`"))
             .why("no server was named, and the directory holds no store")

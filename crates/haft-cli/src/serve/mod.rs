@@ -44,6 +44,9 @@ use crate::waiting::duration;
 /// How long a command that has the store may take to end.
 const STORE_WAIT: Duration = Duration::from_secs(3);
 
+/// How long a server that only a restart helps goes on saying so before it ends.
+const STOPPED_FOR: Duration = Duration::from_secs(60);
+
 /// How long a call for a browser waits for one to be there.
 const CLIENT_GRACE: Millis = Millis::from_secs(5);
 
@@ -211,10 +214,12 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     announce(args, &server);
     readiness::ready();
     let patience = args.stop_timeout();
+    let store = haft.store().clone();
     let stop = async move {
         tokio::select! {
             _ = terminated.recv() => {}
             _ = interrupted.recv() => {}
+            () = failed(store) => {}
         }
         let seconds = patience.as_secs();
         let said = format!("stopping: requests and calls that run may go on for {seconds} s\n");
@@ -230,7 +235,22 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         drop(renewing.await);
     }
     drop(note);
-    Ok(())
+    match haft.store().stopped() {
+        None => Ok(()),
+        Some(error) => Err(not_stored(&error).into()),
+    }
+}
+
+/// Waits until only a restart helps, and for a while longer, so that whoever probes is told.
+async fn failed(store: Store) {
+    store.until_stopped().await;
+    tokio::time::sleep(STOPPED_FOR).await;
+}
+
+fn not_stored(error: &haft_store::Error) -> Trouble {
+    Trouble::new(Code::BadStore, "the server ended because its store takes no more writes")
+        .why(error)
+        .next("check the disk and the files of the store, then start the server again")
 }
 
 /// Follows the certificate's files, and writes each new certificate into the note.

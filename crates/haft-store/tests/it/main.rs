@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
+mod audits;
 mod backing;
 mod clients;
 mod cluster;
@@ -14,11 +15,14 @@ mod examine;
 mod hardening;
 mod journal;
 mod lists;
+mod losses;
 mod notices;
 mod outage;
 mod ownership;
+mod poolers;
 mod power_loss;
 mod races;
+mod readiness;
 mod sqlite_files;
 mod upgrade;
 mod work;

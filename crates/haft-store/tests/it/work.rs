@@ -93,7 +93,7 @@ fn what_is_due_is_handed_to_one_and_found_again_when_nothing_came_of_it() {
     });
 }
 
-fn flaky() -> ToolSpec {
+pub(crate) fn flaky() -> ToolSpec {
     tool("fetch_page", |definition| {
         definition.facets.mutates = Some(Mutates::Irreversible);
         definition.facets.idempotency = Some(Idempotency::Keyed);
