@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::presence::Presence;
 use crate::server::Config;
+use crate::streams::Streams;
 use crate::webhooks::WebhookSettings;
 
 /// How long a call in the session of an agent waits when the operator did not say.
@@ -31,6 +32,7 @@ struct Inner {
     keys: Keys,
     objects: Objects,
     feeds: Feeds,
+    streams: Streams,
     mounts: Option<Mounts>,
     mcp_commands: AddedCommands,
     suspend_ttl: Option<Millis>,
@@ -79,6 +81,7 @@ impl App {
             haft,
             keys,
             feeds: Feeds::default(),
+            streams: Streams::new(config.streams),
             mounts: config.mounts.clone(),
             mcp_commands: config.mcp_commands,
             suspend_ttl: config.suspend_ttl,
@@ -111,6 +114,10 @@ impl App {
 
     pub(crate) fn feeds(&self) -> &Feeds {
         &self.0.feeds
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
     }
 
     pub(crate) fn hosts(&self) -> &Hosts {
