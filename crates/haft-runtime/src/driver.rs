@@ -14,8 +14,9 @@ use haft_store::Error as StoreError;
 use haft_store::{
     Append, AppendError, CreateError, Fence, FollowedBy, NewSession, NodeId, Store, Tenant, Wake,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::boundary::{Boundary, Observer};
@@ -89,11 +90,28 @@ impl Settings {
 
 /// Drives sessions: takes inputs, appends what is decided, answers, and does it.
 ///
-/// Cheap to clone. Sessions at work have a task each; sessions that wait have none.
+/// Cheap to clone. Sessions at work have a task each; sessions that wait have none. When the last
+/// clone is dropped, the node ends without waiting for what runs, as after [`Driver::shutdown`]
+/// without patience, and soon lets go of the store.
 pub struct Driver<P> {
     shared: Arc<Shared<P>>,
     sweeper: Arc<JoinHandle<()>>,
     heart: Arc<JoinHandle<()>>,
+    /// `None` in what the node itself holds.
+    held: Option<Arc<HeldNode>>,
+}
+
+/// Ends the node when the last handle to it goes.
+struct HeldNode {
+    end: Option<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+impl Drop for HeldNode {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end();
+        }
+    }
 }
 
 impl<P> Clone for Driver<P> {
@@ -102,6 +120,7 @@ impl<P> Clone for Driver<P> {
             shared: Arc::clone(&self.shared),
             sweeper: Arc::clone(&self.sweeper),
             heart: Arc::clone(&self.heart),
+            held: self.held.clone(),
         }
     }
 }
@@ -130,6 +149,8 @@ pub(crate) struct Shared<P> {
     table: Mutex<Table>,
     /// Whether someone has asked for something of late: then what fell due must not hold them up.
     asked: AtomicBool,
+    /// Whether the store was told that this node is gone.
+    has_retired: AtomicBool,
 }
 
 /// The sessions at work on this node. Letters are sent under its lock, so that a task leaves
@@ -167,6 +188,7 @@ impl<P: Performer> Driver<P> {
             leaving: CancellationToken::new(),
             table: Mutex::default(),
             asked: AtomicBool::new(false),
+            has_retired: AtomicBool::new(false),
         });
         let (swept, settings) = (Arc::clone(&shared), settings.clone());
         let (beaten, beats) = (Arc::clone(&shared), settings.clone());
@@ -174,7 +196,14 @@ impl<P: Performer> Driver<P> {
         let sweeper = tokio::spawn(supervise(shared.store.clone(), "sweeper", sweeper));
         let heart = move || sweeper::beat(Arc::clone(&beaten), beats.clone());
         let heart = tokio::spawn(supervise(shared.store.clone(), "heartbeat", heart));
-        Self { shared, sweeper: Arc::new(sweeper), heart: Arc::new(heart) }
+        let end = end_of(&shared, &sweeper, &heart);
+        let held = Some(Arc::new(HeldNode { end: Some(Box::new(end)) }));
+        Self { shared, sweeper: Arc::new(sweeper), heart: Arc::new(heart), held }
+    }
+
+    /// Returns a handle for the node's own tasks, which does not keep the node alive.
+    pub(crate) fn without_hold(&self) -> Self {
+        Self { held: None, ..self.clone() }
     }
 
     /// Opens a session.
@@ -324,26 +353,29 @@ impl<P: Performer> Driver<P> {
     /// it like a crash.
     pub async fn shutdown(&self, patience: Duration) {
         self.sweeper.abort();
-        {
-            let _table = self.shared.table();
-            self.shared.draining.cancel();
-        }
-        self.all_at_rest(patience).await;
-        self.shared.leaving.cancel();
-        // Twice the grace is what a task gives its jobs; the rest is for recording what they did.
-        self.all_at_rest(self.shared.stop_grace * 2 + RECORDING_MAX).await;
-        // Only now: what runs until here is this node's own.
-        self.heart.abort();
-        if let Err(error) = self.shared.store.retire(&self.shared.node).await {
-            tracing::warn!(%error, "the sessions are not handed over; their leases will run out");
-        }
+        self.shared.drain();
+        self.shared.all_at_rest(patience).await;
+        self.shared.leave_for_good(&self.heart.abort_handle()).await;
     }
+}
 
-    async fn all_at_rest(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
-        while self.n_at_work() > 0 && Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+/// Returns what ends a node whose last handle was dropped: nothing new is begun from that moment
+/// on, and the rest is done by a task of the runtime that the node was started in.
+fn end_of<P: Performer>(
+    shared: &Arc<Shared<P>>,
+    sweeper: &JoinHandle<()>,
+    heart: &JoinHandle<()>,
+) -> impl FnOnce() + Send + Sync + use<P> {
+    let (shared, runtime) = (Arc::clone(shared), Handle::current());
+    let (sweeper, heart) = (sweeper.abort_handle(), heart.abort_handle());
+    move || {
+        sweeper.abort();
+        if shared.has_retired.load(Ordering::Relaxed) {
+            return;
         }
+        shared.drain();
+        // A runtime that shuts down drops this, and with it all that the node has.
+        drop(runtime.spawn(async move { shared.leave_for_good(&heart).await }));
     }
 }
 
@@ -378,6 +410,34 @@ impl<P> Shared<P> {
     /// Returns when nothing new is begun any more.
     pub(crate) async fn drained(&self) {
         self.draining.cancelled().await;
+    }
+
+    /// Begins nothing new from here on.
+    fn drain(&self) {
+        let _table = self.table();
+        self.draining.cancel();
+    }
+
+    /// Stops what runs, waits until it has stopped, and tells the store that this node is gone.
+    async fn leave_for_good(&self, heart: &AbortHandle) {
+        self.leaving.cancel();
+        // Twice the grace is what a task gives its jobs; the rest is for recording what they did.
+        self.all_at_rest(self.stop_grace * 2 + RECORDING_MAX).await;
+        // Only now: what runs until here is this node's own.
+        heart.abort();
+        match self.store.retire(&self.node).await {
+            Ok(()) => self.has_retired.store(true, Ordering::Relaxed),
+            Err(error) => {
+                tracing::warn!(%error, "the sessions are not handed over; their leases will run out");
+            }
+        }
+    }
+
+    async fn all_at_rest(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while !self.table().at_work.is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Says that this node is alive.

@@ -8,7 +8,7 @@ use haft_core::session::{
     Verified,
 };
 use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure, SessionId};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
@@ -122,6 +122,11 @@ impl Work {
 
     pub(crate) fn stop(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    /// Returns what ends the task at its next wait, whether it wants to stop or not.
+    pub(crate) fn abort_handle(&self) -> AbortHandle {
+        self.task.abort_handle()
     }
 
     /// Returns the input that its session waits for, if there is one by then.

@@ -72,6 +72,15 @@ pub(crate) struct SessionTask<P> {
     was_asked: bool,
 }
 
+impl<P> Drop for SessionTask<P> {
+    /// A task that panics may have recorded something and told nobody.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.live.look_again(self.session);
+        }
+    }
+}
+
 /// The right to append to the session, and the term of the node in which it was last seen to be
 /// ours.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ use crate::objects::Objects;
 use crate::presence::Presence;
 use crate::readiness::Readiness;
 use crate::server::Config;
+use crate::streams::Streams;
 use crate::webhooks::WebhookSettings;
 
 /// How long a call in the session of an agent waits when the operator did not say.
@@ -32,6 +33,7 @@ struct Inner {
     keys: Keys,
     objects: Objects,
     feeds: Feeds,
+    streams: Streams,
     mounts: Option<Mounts>,
     mcp_commands: AddedCommands,
     suspend_ttl: Option<Millis>,
@@ -81,6 +83,7 @@ impl App {
             haft,
             keys,
             feeds: Feeds::default(),
+            streams: Streams::new(config.streams),
             mounts: config.mounts.clone(),
             mcp_commands: config.mcp_commands,
             suspend_ttl: config.suspend_ttl,
@@ -114,6 +117,10 @@ impl App {
 
     pub(crate) fn feeds(&self) -> &Feeds {
         &self.0.feeds
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
     }
 
     pub(crate) fn hosts(&self) -> &Hosts {

@@ -2,25 +2,18 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use futures_util::stream::{self, Stream};
 use haft_core::SessionId;
-use haft_runtime::Live;
-use haft_store::Store;
-use haft_wire::managed::{Place, Preview, WireEvent, session_deleted};
-use serde_json::Value;
+use haft_runtime::{Heard, Live, SessionListener};
+use haft_store::{ChangedBy, Store, Watch};
+use haft_wire::managed::{Place, Preview, session_deleted};
 use tokio::sync::OwnedMutexGuard;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::app::App;
 use crate::deletion::Deletable;
 use crate::error::Error;
-use crate::pages::{Pages, Reader};
-
-/// How often the log is looked at beside the live events: another node may append to it.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+use crate::pages::{Following, Pages, Reader, Rest};
+use crate::streams::{Frame, KEEP_ALIVE_EVERY, Shown, Source, Streams};
 
 /// How many sessions' events are remembered.
 const REMEMBERED: usize = 16;
@@ -32,12 +25,12 @@ type Slot = Arc<tokio::sync::Mutex<Pages>>;
 pub(crate) struct Feeds(Arc<Mutex<VecDeque<(SessionId, Slot)>>>);
 
 impl Feeds {
-    fn slot(&self, store: &Store, session: SessionId) -> Slot {
+    fn slot(&self, store: &Store, streams: &Streams, session: SessionId) -> Slot {
         let mut slots = self.lock();
         let known = slots.iter().position(|(of, _)| *of == session);
         let slot = match known.and_then(|at| slots.remove(at)) {
             Some((_, slot)) => slot,
-            None => Arc::new(tokio::sync::Mutex::new(Pages::new(store, session))),
+            None => Arc::new(tokio::sync::Mutex::new(Pages::new(store, streams, session))),
         };
         if slots.len() >= REMEMBERED {
             slots.pop_front();
@@ -58,7 +51,20 @@ impl Feeds {
 
 /// Returns a session's events, as they are by now.
 pub(crate) async fn pages(app: &App, session: SessionId) -> Result<OwnedMutexGuard<Pages>, Error> {
-    let mut pages = app.feeds().slot(app.store(), session).lock_owned().await;
+    pages_up_to(app, session, u64::MAX).await
+}
+
+/// Returns a session's events, at least up to an entry that is known to be there.
+async fn pages_up_to(
+    app: &App,
+    session: SessionId,
+    seq: u64,
+) -> Result<OwnedMutexGuard<Pages>, Error> {
+    let slot = app.feeds().slot(app.store(), app.streams(), session);
+    let mut pages = slot.lock_owned().await;
+    if pages.seq() >= seq {
+        return Ok(pages);
+    }
     match pages.catch_up().await {
         Ok(()) => Ok(pages),
         Err(error) => {
@@ -84,15 +90,6 @@ pub(crate) enum Previews {
     Shown,
 }
 
-/// What a stream tells.
-#[derive(Debug)]
-pub(crate) enum Told {
-    Event(WireEvent),
-    Preview(Preview),
-    /// The session was deleted; nothing comes after this.
-    Deleted(Value),
-}
-
 /// Follows a session's events, without gap and without repetition, until the session is deleted,
 /// the server goes away or the store cannot be read. Whatever is appended after this returns is part of it.
 pub(crate) async fn follow(
@@ -100,122 +97,210 @@ pub(crate) async fn follow(
     session: SessionId,
     deletable: Deletable,
     (since, previews): (Since, Previews),
-) -> Result<impl Stream<Item = Told> + use<>, Error> {
-    let live = app.haft().live().subscribe_without_steps();
-    let (reader, ready) = {
-        let pages = pages(app, session).await?;
-        match since {
-            Since::Now => (pages.reader(), Vec::new()),
-            Since::After(place) => pages.since(place).await?,
-        }
+) -> Result<Follower, Error> {
+    let live = app.haft().live().listen(session);
+    let watch = app.store().watch(session, ChangedBy::Anyone);
+    let is_below = deletable.session != session;
+    let top = is_below.then(|| app.store().watch(deletable.session, ChangedBy::Anyone));
+    let pages = pages(app, session).await?;
+    watch.has_read(pages.seq());
+    let place = match since {
+        Since::Now => pages.last(),
+        Since::After(place) => place,
     };
-    let ready = ready.into_iter().map(Told::Event).collect();
-    let follower = Follower {
+    Ok(Follower {
         app: app.clone(),
-        reader,
+        session,
+        watch,
+        top,
         live,
-        ready,
+        place,
+        cursor: Cursor::Recent,
+        looks: Looks::Now,
         previews,
         previewed: None,
+        answered: pages.answered(),
+        has_ended: pages.has_ended(),
         deletable,
         is_over: false,
-    };
-    Ok(stream::unfold(follower, |mut follower| async {
-        let event = follower.next().await?;
-        Some((event, follower))
-    }))
+    })
 }
 
-struct Follower {
+/// Tells a session's events to one reader.
+pub(crate) struct Follower {
     app: App,
-    reader: Reader,
-    live: Receiver<Live>,
-    ready: VecDeque<Told>,
+    session: SessionId,
+    watch: Watch,
+    /// Watches the session above, whose deletion ends this stream too.
+    top: Option<Watch>,
+    live: SessionListener,
+    /// The last event that was told.
+    place: Place,
+    cursor: Cursor,
+    looks: Looks,
     previews: Previews,
     /// The turn whose message is being previewed, and which time the model was asked in it.
     previewed: Option<(u32, u32)>,
+    answered: u32,
+    has_ended: bool,
     deletable: Deletable,
-    /// Whether the last event is told, or ready to be.
+    /// Whether the last event is told.
     is_over: bool,
+}
+
+/// Where a stream is.
+enum Cursor {
+    /// Among what is remembered for all readers.
+    Recent,
+    /// Before that: it reads for itself.
+    Behind(Box<Reader>),
+}
+
+/// Whether there may be something new in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    Now,
+    WhenTold,
 }
 
 /// Why a follower stopped waiting.
 enum Woken {
     Look,
     Said { turn: u32, attempt: u32, text: String },
+    Silence,
     Over,
 }
 
-impl Follower {
-    async fn next(&mut self) -> Option<Told> {
+impl Source for Follower {
+    async fn next(&mut self) -> Option<Vec<Frame>> {
         loop {
-            if let Some(told) = self.ready.pop_front() {
-                return Some(told);
-            }
             if self.is_over {
                 return None;
             }
-            match self.wait().await {
+            if self.looks == Looks::Now {
+                // A client that misses something reconnects and asks for what it missed.
+                let frames = self.news().await.ok()?;
+                if !frames.is_empty() {
+                    return Some(frames);
+                }
+            }
+            let frames = match self.wait().await {
                 Woken::Over => return None,
+                Woken::Silence => vec![Frame::keep_alive()],
                 Woken::Said { turn, attempt, text } => self.preview(turn, attempt, &text),
                 Woken::Look => {
-                    // A client that misses something reconnects and asks for what it missed.
-                    let news = self.reader.news().await.ok()?;
-                    self.ready = news.into_iter().map(Told::Event).collect();
-                    self.look_for_deletion().await.ok()?;
+                    self.looks = Looks::Now;
+                    Vec::new()
                 }
+            };
+            if !frames.is_empty() {
+                return Some(frames);
+            }
+        }
+    }
+}
+
+impl Follower {
+    /// Returns what was appended since, as much as one reader may hold; nothing when that is all.
+    async fn news(&mut self) -> Result<Vec<Frame>, Error> {
+        loop {
+            let events = match &mut self.cursor {
+                Cursor::Recent => self.recent().await?,
+                Cursor::Behind(reader) => {
+                    let _turn = self.app.streams().turn_to_read().await;
+                    let (events, rest) = reader.after(self.place).await?;
+                    if rest == Rest::Nothing {
+                        self.cursor = Cursor::Recent;
+                    }
+                    Some(events)
+                }
+            };
+            let Some(events) = events else { continue };
+            if let Some(last) = events.last() {
+                self.place = last.place;
+                return Ok(events.iter().map(|event| Frame::shown(event)).collect());
+            }
+            if matches!(self.cursor, Cursor::Recent) && self.looks == Looks::WhenTold {
+                return self.look_for_deletion().await;
+            }
+        }
+    }
+
+    /// Returns what is remembered after the last event that was told; `None` when it has to be read
+    /// from the log.
+    async fn recent(&mut self) -> Result<Option<Vec<Arc<Shown>>>, Error> {
+        let pages = pages_up_to(&self.app, self.session, self.watch.known_seq()).await?;
+        self.answered = pages.answered();
+        self.has_ended = pages.has_ended();
+        match pages.following(self.place, self.app.streams().batch_max()) {
+            Following::Events(events) => {
+                if events.is_empty() {
+                    self.looks = Looks::WhenTold;
+                }
+                Ok(Some(events))
+            }
+            Following::Read(reader) => {
+                self.cursor = Cursor::Behind(reader);
+                Ok(None)
             }
         }
     }
 
     /// A session that is deleted has ended before, so others cost nothing here.
-    async fn look_for_deletion(&mut self) -> Result<(), Error> {
-        if self.reader.projection.has_ended()
+    async fn look_for_deletion(&mut self) -> Result<Vec<Frame>, Error> {
+        if self.has_ended
             && let Some(at) = self.deletable.deleted_at(&self.app).await?
         {
-            self.ready.push_back(Told::Deleted(session_deleted(self.deletable.session, at)));
             self.is_over = true;
+            let last = session_deleted(self.deletable.session, at).to_string();
+            return Ok(vec![Frame::event("session.deleted", self.app.streams().own(last))]);
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Previews what is said in a turn that has not been answered as far as this reader knows.
     /// A model that is asked again starts over, which a preview cannot say: it stops.
-    fn preview(&mut self, turn: u32, attempt: u32, text: &str) {
-        if self.previews == Previews::Left || self.reader.projection.answered() >= turn {
-            return;
+    fn preview(&mut self, turn: u32, attempt: u32, text: &str) -> Vec<Frame> {
+        if self.previews == Previews::Left || self.answered >= turn {
+            return Vec::new();
         }
-        let session = self.reader.session;
+        let (session, streams) = (self.session, self.app.streams());
+        let frame =
+            |preview: Preview| Frame::event(preview.kind, streams.own(preview.body.to_string()));
+        let mut frames = Vec::new();
         if self.previewed.is_none_or(|(of, _)| of < turn) {
             self.previewed = Some((turn, attempt));
-            self.ready.push_back(Told::Preview(Preview::start(session, turn)));
+            frames.push(frame(Preview::start(session, turn)));
         }
         if self.previewed == Some((turn, attempt)) {
-            self.ready.push_back(Told::Preview(Preview::delta(session, turn, text)));
+            frames.push(frame(Preview::delta(session, turn, text)));
         }
+        frames
     }
 
-    /// Waits until it is worth looking.
+    /// Waits until it is worth looking. What was said before something was appended comes first.
     async fn wait(&mut self) -> Woken {
-        let session = self.reader.session;
-        let live = &mut self.live;
-        let told = async {
+        let (live, watch, top) = (&mut self.live, &mut self.watch, &mut self.top);
+        let said = async {
             loop {
-                match live.recv().await {
-                    Ok(Live::Appended { session: of, .. }) if of == session => return Woken::Look,
-                    Ok(Live::Text { session: of, turn, attempt, text }) if of == session => {
-                        return Woken::Said { turn, attempt, text };
-                    }
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => return Woken::Look,
-                    Err(RecvError::Closed) => std::future::pending().await,
+                if let Heard::Live(Live::Text { turn, attempt, text, .. }) = live.heard().await {
+                    return Woken::Said { turn, attempt, text };
                 }
             }
         };
+        let above = async {
+            match top {
+                Some(top) => top.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            biased;
             () = self.app.shutdown().cancelled() => Woken::Over,
-            woken = told => woken,
-            () = tokio::time::sleep(LOOK_EVERY) => Woken::Look,
+            said = said => said,
+            () = watch.changed() => Woken::Look,
+            () = above => Woken::Look,
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Woken::Silence,
         }
     }
 }
@@ -223,13 +308,15 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::StreamSettings;
 
     #[test]
     fn what_was_not_read_for_longest_is_forgotten_first() {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(data.path()).unwrap();
         let feeds = Feeds::default();
-        let slot = |session| feeds.slot(&store, SessionId::from_bits(session));
+        let streams = Streams::new(StreamSettings::default());
+        let slot = |session| feeds.slot(&store, &streams, SessionId::from_bits(session));
         let (first, second) = (slot(1), slot(2));
         for session in 3..=16 {
             slot(session);

@@ -1,6 +1,7 @@
 //! The same paths without a listener, for a program that calls itself.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -8,6 +9,7 @@ use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{Method, Request};
 use futures_util::StreamExt as _;
 use haft_runtime::Haft;
+use tokio_util::sync::DropGuard;
 use tower_service::Service as _;
 
 use crate::app::{App, Hosts};
@@ -24,6 +26,8 @@ pub struct InProcess {
     router: Router,
     app: App,
     key: String,
+    /// The last clone ends what runs beside it.
+    _end: Arc<DropGuard>,
 }
 
 impl std::fmt::Debug for InProcess {
@@ -54,8 +58,11 @@ impl InProcess {
         if let Some(grace) = config.client_grace {
             drop(tokio::spawn(presence::supervised(app.clone(), grace)));
         }
+        let (streams, shutdown) = (app.streams().clone(), app.shutdown().clone());
+        drop(tokio::spawn(streams.supervise(app.store().clone(), shutdown)));
         let router = routes::router(app.clone(), None);
-        Ok(Self { router, app, key })
+        let end = Arc::new(app.shutdown().clone().drop_guard());
+        Ok(Self { router, app, key, _end: end })
     }
 
     /// Asks for a path, with headers beside the key, and returns the answer once it begins.

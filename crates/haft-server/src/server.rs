@@ -19,6 +19,7 @@ use crate::demo;
 use crate::keys::{FreshKey, KeyError, Keys};
 use crate::presence;
 use crate::routes;
+use crate::streams::StreamSettings;
 use crate::tls::Tls;
 use crate::webhooks::{self, WebhookSettings};
 
@@ -52,6 +53,9 @@ pub struct Config {
     /// Sites whose pages may call, such as `https://app.example.org`; without any, only the
     /// server's own.
     pub origins: Vec<String>,
+    /// How much the streams that are read from the server may hold, and how slow their readers
+    /// may be.
+    pub streams: StreamSettings,
     /// How webhooks are delivered.
     pub webhooks: WebhookSettings,
     /// The certificate to serve HTTPS with; without it the listener speaks plain HTTP.
@@ -72,6 +76,7 @@ impl Default for Config {
             mcp_commands: AddedCommands::default(),
             client_grace: Some(Millis::from_secs(5)),
             origins: Vec::new(),
+            streams: StreamSettings::default(),
             webhooks: WebhookSettings::default(),
             tls: None,
         }
@@ -207,12 +212,21 @@ impl Server {
             drop(tokio::spawn(presence::supervised(self.app.clone(), grace)));
         }
         let (store, app) = (self.app.store().clone(), self.app.clone());
+        let (streams, shutdown) = (app.streams().clone(), app.shutdown().clone());
+        drop(tokio::spawn(streams.supervise(store.clone(), shutdown)));
         let deliver = move || webhooks::deliver(app.clone());
         drop(tokio::spawn(tell_when_stopped(store.clone())));
         drop(tokio::spawn(supervise(store, "webhooks", deliver)));
         let stopped = self.app.shutdown().clone();
+        // Whoever drops this instead of stopping the server does not leave its loops behind.
+        let end = stopped.clone().drop_guard();
         let tls = self.tls.as_ref().map(Tls::acceptor);
-        Box::pin(connections::serve(self.listener, tls, router, (stopped, self.stop_timeout)))
+        let serving = connections::serve(self.listener, tls, router, (stopped, self.stop_timeout));
+        Box::pin(async move {
+            let served = serving.await;
+            drop(end);
+            served
+        })
     }
 }
 

@@ -215,7 +215,7 @@ impl HaftBuilder {
         let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
         let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
         let haft = Haft { driver, toolbox };
-        let settling = haft.clone();
+        let settling = haft.without_hold();
         let settle = move || settling.clone().settle_for_ever();
         tokio::spawn(supervise(haft.store().clone(), "settling", settle));
         Ok(haft)

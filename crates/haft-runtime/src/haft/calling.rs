@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::session::{
-    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, Rejection, State, SuspendReason,
+    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, State, SuspendReason,
     SuspensionKind,
 };
 use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};

@@ -38,7 +38,9 @@ pub(crate) use undoing::takes_back;
 /// A running node: registered tools over a store.
 ///
 /// Cheap to clone. Sessions survive it: whatever was open when the process died goes on in the
-/// next one that opens the same store.
+/// next one that opens the same store. When the last clone is dropped, the node ends: what runs is
+/// stopped and left to the next node, as [`Haft::shutdown`] does without patience, and the store is
+/// let go of as soon as that is done.
 #[derive(Clone)]
 pub struct Haft {
     driver: Driver<Toolbox>,
@@ -207,6 +209,11 @@ impl Haft {
     /// Returns the driver, for inputs that have no verb of their own.
     pub fn driver(&self) -> &Driver<Toolbox> {
         &self.driver
+    }
+
+    /// Returns a handle for the node's own tasks, which does not keep the node alive.
+    fn without_hold(&self) -> Self {
+        Self { driver: self.driver.without_hold(), toolbox: Arc::clone(&self.toolbox) }
     }
 
     pub(crate) fn toolbox(&self) -> &Toolbox {

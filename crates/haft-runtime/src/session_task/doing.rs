@@ -190,8 +190,10 @@ impl<P: Performer> SessionTask<P> {
         let shared = Arc::clone(&self.shared);
         let session = self.session;
         tokio::spawn(async move {
-            tokio::time::sleep(wait.into()).await;
-            Shared::wake(&shared, session, None);
+            tokio::select! {
+                () = tokio::time::sleep(wait.into()) => Shared::wake(&shared, session, None),
+                () = shared.drained() => {}
+            }
         });
     }
 }
@@ -204,8 +206,12 @@ async fn report<P: Performer>(
     work: Work,
     number: u64,
 ) {
-    let (key, stop) = (work.key(), work.stop().clone());
+    let (key, stop, task) = (work.key(), work.stop().clone(), work.abort_handle());
     let input = work.ended(shared.stop_grace).await;
+    if shared.leaving.is_cancelled() {
+        // What would not stop must not keep a node that is gone, and its store with it.
+        task.abort();
+    }
     shared.observer.pass(Boundary::JobEnded);
     let done = Done { key, number, input: Box::new(input), stopped: stop.is_cancelled() };
     if let Err(unread) = mailbox.send(Letter::Done(done)).await

@@ -11,6 +11,7 @@ mod corpora;
 mod crashes;
 mod draining;
 mod drift;
+mod ending;
 mod hardening;
 mod jobs;
 mod leases;

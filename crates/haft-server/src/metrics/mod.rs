@@ -115,6 +115,7 @@ pub(crate) async fn show(State(app): State<App>) -> impl IntoResponse {
         waiting(&mut page, &app, standing);
     }
     webhooks(&mut page, app.metrics());
+    streams(&mut page, &app);
     loops(&mut page, &app);
     if let Some(bytes) = resident() {
         let name = "process_resident_memory_bytes";
@@ -206,6 +207,22 @@ fn work(page: &mut Page, app: &App) {
     for (direction, n) in ["input", "output", "cache_read"].into_iter().zip(tally.tokens) {
         page.sample(name, &[("direction", direction)], n);
     }
+}
+
+fn streams(page: &mut Page, app: &App) {
+    let streams = app.streams();
+    let name = "haft_streams_open";
+    page.family(name, Kind::Gauge, "Event streams that are being read from this node.");
+    page.sample(name, &[], streams.n_open() as u64);
+    let name = "haft_stream_memory_bytes";
+    page.family(name, Kind::Gauge, "Encoded events that this node holds for its streams.");
+    page.sample(name, &[], streams.bytes() as u64);
+    let name = "haft_streams_ended_slow_total";
+    page.family(name, Kind::Counter, "Streams that were ended because their reader was too slow.");
+    page.sample(name, &[], streams.n_ended());
+    let name = "haft_store_log_reads_total";
+    page.family(name, Kind::Counter, "How often this node has read entries of a log.");
+    page.sample(name, &[], app.store().measures().log_reads());
 }
 
 fn loops(page: &mut Page, app: &App) {

@@ -5,7 +5,7 @@ mod approval;
 mod direct;
 mod guards;
 mod intake;
-mod kit;
+pub(crate) mod kit;
 mod lifecycle;
 mod output;
 mod recovery;

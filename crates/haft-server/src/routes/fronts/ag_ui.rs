@@ -3,19 +3,19 @@
 use std::convert::Infallible;
 
 use axum::extract::State;
-use axum::response::IntoResponse;
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use futures_util::StreamExt as _;
-use futures_util::stream::{self, BoxStream};
+use axum::response::sse::{Event as Frame, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use haft_wire::front::{PostError, ag_ui};
 use serde_json::{Map, Value};
 
-use super::run::Run;
+use super::run::{Ears, Run};
 use super::thread::{Taken, Thread};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path};
+use crate::streams;
 
 pub(crate) async fn run(
     State(app): State<App>,
@@ -23,7 +23,7 @@ pub(crate) async fn run(
     Path(agent): Path<String>,
     mut params: Params,
     Body(body): Body<Map<String, Value>>,
-) -> Result<impl IntoResponse, Error> {
+) -> Result<Response, Error> {
     let environment = params.text("environment");
     params.finish()?;
     let body = Value::Object(body);
@@ -32,11 +32,11 @@ pub(crate) async fn run(
     let environment = environment.as_deref();
     let thread = Thread { app, caller, agent: &agent, environment };
     let (session, loaded) = thread.find_or_open(name).await?;
-    let live = app.haft().live().subscribe_without_steps();
+    let ears = Ears::of(app, session);
     let (post, run_id) = match ag_ui::read(&body, loaded.state.as_open()) {
         Ok(read) => read,
         Err(error @ (PostError::Incomplete(_) | PostError::Waiting(_))) => {
-            return Ok(answer(refused(&body, &error.to_string(), "resume_incomplete")));
+            return Ok(refused(&body, &error.to_string(), "resume_incomplete"));
         }
         Err(error) => return Err(Error::invalid(error.to_string())),
     };
@@ -44,24 +44,21 @@ pub(crate) async fn run(
     let seen = loaded.head.seq;
     let input = match thread.take(session, post.message, post.decisions).await? {
         Taken::To(input) => input,
-        Taken::TooLate(stale) => return Ok(answer(refused(&body, &stale, "stale"))),
+        Taken::TooLate(stale) => return Ok(refused(&body, &stale, "stale")),
     };
     let first = vec![encoder.start(session)];
-    let run = Run { app: app.clone(), session, live, encoder, seen, input };
-    Ok(answer(run.frames(first).boxed()))
+    let run = Run { app: app.clone(), session, ears, encoder, seen, input };
+    Ok(streams::respond(app.streams(), run.frames(first)))
 }
 
 /// A run that could not begin, in the client's own words for that.
-fn refused(body: &Value, message: &str, code: &str) -> BoxStream<'static, Value> {
+fn refused(body: &Value, message: &str, code: &str) -> Response {
     let id = |name: &str| body.get(name).cloned().unwrap_or_default();
     let started = serde_json::json!({
         "type": "RUN_STARTED", "threadId": id("threadId"), "runId": id("runId"),
         "protocolVersion": "1.0",
     });
-    stream::iter([started, ag_ui::broken(message, code)]).boxed()
-}
-
-fn answer(frames: BoxStream<'static, Value>) -> impl IntoResponse {
-    let frames = frames.map(|frame| Ok::<_, Infallible>(Frame::default().data(frame.to_string())));
-    Sse::new(frames).keep_alive(KeepAlive::default())
+    let frames = [started, ag_ui::broken(message, code)]
+        .map(|frame| Ok::<_, Infallible>(Frame::default().data(frame.to_string())));
+    Sse::new(stream::iter(frames)).into_response()
 }

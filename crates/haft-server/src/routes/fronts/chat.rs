@@ -1,24 +1,21 @@
 //! `POST /chat/{agent}`: the AI SDK's UI message stream, as `useChat` asks for it.
 
-use std::convert::Infallible;
-
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream::{self, Stream, StreamExt as _};
 use haft_core::session::{Event, State as SessionState, evolve};
 use haft_core::{SessionId, Timestamp};
 use haft_wire::front::ui_message;
 use serde_json::{Map, Value};
 
-use super::run::Run;
+use super::run::{Ears, Frames, Run};
 use super::thread::{Taken, Thread};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
+use crate::streams;
 
 /// How many entries are read at once.
 const PAGE: u32 = 512;
@@ -38,7 +35,7 @@ pub(crate) async fn run(
     let environment = environment.as_deref();
     let thread = Thread { app, caller, agent: &agent, environment };
     let (session, loaded) = thread.find_or_open(name).await?;
-    let live = app.haft().live().subscribe_without_steps();
+    let ears = Ears::of(app, session);
     let read = ui_message::read(&body, loaded.state.as_open());
     let (post, continued) = read.map_err(|error| Error::invalid(error.to_string()))?;
     let seen = loaded.head.seq;
@@ -49,8 +46,8 @@ pub(crate) async fn run(
     let message = continued.unwrap_or_else(|| message_id(session, seen));
     let encoder = ui_message::Encoder::new(loaded.state);
     let first = vec![encoder.start(&message)];
-    let run = Run { app: app.clone(), session, live, encoder, seen, input };
-    Ok(answer(run.frames(first)))
+    let run = Run { app: app.clone(), session, ears, encoder, seen, input };
+    Ok(answer(app, run.frames(first)))
 }
 
 /// The run that is under way, from its beginning; nothing when none is.
@@ -64,7 +61,7 @@ pub(crate) async fn resume(
     params.finish()?;
     let thread = Thread { app: &app, caller: &caller, agent: &agent, environment: None };
     let session = thread.session(&chat);
-    let live = app.haft().live().subscribe_without_steps();
+    let ears = Ears::of(&app, session);
     let Some(loaded) = thread.find(session).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
@@ -74,8 +71,8 @@ pub(crate) async fn resume(
     let encoder = ui_message::Encoder::new(state);
     let first = vec![encoder.start(&message_id(session, seen))];
     let input = loaded.head.seq;
-    let run = Run { app: app.clone(), session, live, encoder, seen, input };
-    Ok(answer(run.frames(first)))
+    let run = Run { app: app.clone(), session, ears, encoder, seen, input };
+    Ok(answer(&app, run.frames(first)))
 }
 
 /// The state before the run under way began, and where in the log that is.
@@ -112,10 +109,9 @@ fn message_id(session: SessionId, seen: u64) -> String {
     format!("{session}-{seen}")
 }
 
-fn answer(frames: impl Stream<Item = Value> + Send + 'static) -> Response {
-    let frames = frames.map(|frame| frame.to_string());
-    let frames = frames.chain(stream::iter(["[DONE]".to_owned()]));
-    let frames = frames.map(|data| Ok::<_, Infallible>(Frame::default().data(data)));
-    let sse = Sse::new(frames).keep_alive(KeepAlive::default());
-    ([("x-vercel-ai-ui-message-stream", "v1")], sse).into_response()
+fn answer(app: &App, frames: Frames<ui_message::Encoder>) -> Response {
+    let mut response = streams::respond(app.streams(), frames.then("[DONE]"));
+    let (name, version) = ("x-vercel-ai-ui-message-stream", HeaderValue::from_static("v1"));
+    response.headers_mut().insert(name, version);
+    response
 }

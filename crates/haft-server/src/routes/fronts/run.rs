@@ -1,34 +1,39 @@
 //! Following a run to its rest: stored events in their order, live text between them.
 
-use std::time::Duration;
-
-use futures_util::stream::{self, Stream};
 use haft_core::session::State;
 use haft_core::tool::Definition;
-use haft_core::{SessionId, ToolName};
-use haft_runtime::Live;
+use haft_core::{CallId, SessionId, ToolName};
+use haft_runtime::{Heard, Live, SessionListener};
+use haft_store::{ChangedBy, Watch};
 use haft_wire::front::{Encode, ToolSchemas};
 use serde_json::Value;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::error::Error;
+use crate::streams::{Frame, KEEP_ALIVE_EVERY, Source, Streams, TooSlow};
 
-/// How many frames a slow client may be behind before it holds up its own stream.
-const FRAMES: usize = 64;
 /// How many entries are read at once.
 const PAGE: u32 = 512;
-/// How often the log is looked at beside the live events: another node may append to it.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a session says from here on; to be had before the run is given its input.
+pub(super) struct Ears {
+    live: SessionListener,
+    watch: Watch,
+}
+
+impl Ears {
+    pub(super) fn of(app: &App, session: SessionId) -> Self {
+        let live = app.haft().live().listen(session);
+        Self { live, watch: app.store().watch(session, ChangedBy::Anyone) }
+    }
+}
 
 /// A run to follow.
 pub(super) struct Run<E> {
     pub(super) app: App,
     pub(super) session: SessionId,
     /// Heard from before the run was given its input.
-    pub(super) live: Receiver<Live>,
+    pub(super) ears: Ears,
     pub(super) encoder: E,
     /// The place in the log that the encoder has seen.
     pub(super) seen: u64,
@@ -36,107 +41,175 @@ pub(super) struct Run<E> {
     pub(super) input: u64,
 }
 
-/// The client is gone, or nothing more can be told.
-struct Over;
+/// The frames of a run until the session rests. A client that goes away stops only these.
+pub(super) struct Frames<E> {
+    run: Run<E>,
+    stage: Stage,
+    done: Option<&'static str>,
+    keep_alive: Option<&'static str>,
+}
 
-enum Heard {
+enum Stage {
+    First(Vec<Value>),
+    /// There may be something new in the log.
+    Reading,
+    Waiting,
+    /// Nothing has happened for long.
+    Silent,
+    /// The last frames of the run are told.
+    Told,
+    Over,
+}
+
+enum Woken {
     Appended,
     Text { turn: u32, attempt: u32, text: String },
     Missed,
-    Progress { call: haft_core::CallId, progress: Value },
+    Progress { call: CallId, progress: Value },
+    Silence,
+    Over,
 }
 
-impl<E: Encode + Send + 'static> Run<E> {
-    /// Frames until the session rests. A client that goes away stops only its frames.
-    pub(super) fn frames(mut self, first: Vec<Value>) -> impl Stream<Item = Value> + use<E> {
-        let (sender, receiver) = mpsc::channel(FRAMES);
-        tokio::spawn(async move {
-            // An error here only says that there is nobody left to tell.
-            let told: Result<(), Over> = async {
-                tell(&sender, first).await?;
-                self.follow(&sender).await
-            }
-            .await;
-            told.unwrap_or(());
-        });
-        stream::unfold(receiver, |mut receiver| async {
-            receiver.recv().await.map(|frame| (frame, receiver))
-        })
+impl<E: Encode + Send + Sync + 'static> Run<E> {
+    /// Tells these frames, and then those of the run until the session rests.
+    pub(super) fn frames(self, first: Vec<Value>) -> Frames<E> {
+        Frames { run: self, stage: Stage::First(first), done: None, keep_alive: None }
     }
 
-    async fn follow(&mut self, sender: &mpsc::Sender<Value>) -> Result<(), Over> {
-        loop {
-            match self.news().await {
-                Ok(frames) => tell(sender, frames).await?,
-                Err(error) => {
-                    return tell(sender, vec![self.encoder.broken(&error.to_string())]).await;
-                }
-            }
-            if self.seen >= self.input && self.encoder.rest().is_some() {
-                let schemas = schemas(self.app.clone(), self.session).await;
-                let frames = self.encoder.finish(&schemas);
-                return tell(sender, frames).await;
-            }
-            let frames = match self.wait().await {
-                None => vec![self.encoder.broken("the server is going away; ask again")],
-                Some(Heard::Appended) => continue,
-                Some(Heard::Missed) => {
-                    self.encoder.missed();
-                    continue;
-                }
-                Some(Heard::Text { turn, attempt, text }) => {
-                    self.encoder.delta(turn, attempt, &text)
-                }
-                Some(Heard::Progress { call, progress }) => {
-                    vec![self.encoder.progress(call, &progress)]
-                }
-            };
-            tell(sender, frames).await?;
+    /// Reads on in the log; returns the frames and whether that is all.
+    async fn news(&mut self) -> Result<(Vec<Value>, bool), Error> {
+        let streams = self.app.streams();
+        let bytes_max = streams.batch_max();
+        let _turn = streams.turn_to_read().await;
+        let page =
+            self.app.store().entries_within(self.session, self.seen, PAGE, bytes_max).await?;
+        let (n_entries, mut bytes, mut frames) = (page.len(), 0, Vec::new());
+        for entry in page {
+            bytes += entry.body.len();
+            let encoded = self.encoder.event(entry.at, &entry.event()?);
+            frames.extend(encoded.map_err(Error::internal)?);
+            self.seen = entry.seq;
         }
+        Ok((frames, n_entries < PAGE as usize && bytes < bytes_max))
     }
 
-    /// What was appended since.
-    async fn news(&mut self) -> Result<Vec<Value>, Error> {
-        let mut frames = Vec::new();
-        loop {
-            let page = self.app.store().entries(self.session, self.seen, PAGE).await?;
-            for entry in &page {
-                let encoded = self.encoder.event(entry.at, &entry.event()?);
-                frames.extend(encoded.map_err(Error::internal)?);
-                self.seen = entry.seq;
-            }
-            if page.len() < PAGE as usize {
-                return Ok(frames);
-            }
-        }
-    }
-
-    /// Waits until there is something to tell; `None` when the server goes away.
-    async fn wait(&mut self) -> Option<Heard> {
-        let (live, of) = (&mut self.live, self.session);
+    /// Waits until there is something to tell. What was said before something was appended comes
+    /// first.
+    async fn wait(&mut self) -> Woken {
+        let Ears { live, watch } = &mut self.ears;
         let heard = async {
             loop {
-                match live.recv().await {
-                    Ok(Live::Appended { session, .. }) if session == of => {
-                        return Heard::Appended;
+                match live.heard().await {
+                    Heard::Live(Live::Text { turn, attempt, text, .. }) => {
+                        return Woken::Text { turn, attempt, text };
                     }
-                    Ok(Live::Text { session, turn, attempt, text }) if session == of => {
-                        return Heard::Text { turn, attempt, text };
+                    Heard::Live(Live::Progress { call, progress, .. }) => {
+                        return Woken::Progress { call, progress };
                     }
-                    Ok(Live::Progress { session, call, progress }) if session == of => {
-                        return Heard::Progress { call, progress };
-                    }
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => return Heard::Missed,
-                    Err(RecvError::Closed) => std::future::pending().await,
+                    Heard::Live(Live::Appended { .. } | Live::Step { .. }) => {}
+                    Heard::Missed => return Woken::Missed,
                 }
             }
         };
         tokio::select! {
-            () = self.app.shutdown().cancelled() => None,
-            heard = heard => Some(heard),
-            () = tokio::time::sleep(LOOK_EVERY) => Some(Heard::Appended),
+            biased;
+            () = self.app.shutdown().cancelled() => Woken::Over,
+            heard = heard => heard,
+            () = watch.changed() => Woken::Appended,
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Woken::Silence,
         }
+    }
+}
+
+impl<E: Encode + Send + Sync + 'static> Frames<E> {
+    /// Tells this after the last frame of the run.
+    pub(super) fn then(self, done: &'static str) -> Self {
+        Self { done: Some(done), ..self }
+    }
+
+    /// Tells this while nothing happens, instead of a comment.
+    pub(super) fn keeping_alive_by(self, data: &'static str) -> Self {
+        Self { keep_alive: Some(data), ..self }
+    }
+
+    /// Returns the next values to tell; none when there is something to wait for first.
+    async fn step(&mut self) -> Vec<Value> {
+        let run = &mut self.run;
+        match std::mem::replace(&mut self.stage, Stage::Waiting) {
+            Stage::First(first) => {
+                self.stage = Stage::Reading;
+                first
+            }
+            Stage::Reading => match run.news().await {
+                Ok((frames, true)) if run.seen >= run.input && run.encoder.rest().is_some() => {
+                    self.stage = Stage::Told;
+                    let schemas = schemas(run.app.clone(), run.session).await;
+                    [frames, run.encoder.finish(&schemas)].concat()
+                }
+                Ok((frames, is_all)) => {
+                    self.stage = if is_all { Stage::Waiting } else { Stage::Reading };
+                    frames
+                }
+                Err(error) => {
+                    self.stage = Stage::Told;
+                    vec![run.encoder.broken(&error.to_string())]
+                }
+            },
+            Stage::Waiting => match run.wait().await {
+                Woken::Over => {
+                    self.stage = Stage::Told;
+                    vec![run.encoder.broken("the server is going away; ask again")]
+                }
+                Woken::Appended => {
+                    self.stage = Stage::Reading;
+                    Vec::new()
+                }
+                Woken::Missed => {
+                    run.encoder.missed();
+                    Vec::new()
+                }
+                Woken::Silence => {
+                    self.stage = Stage::Silent;
+                    Vec::new()
+                }
+                Woken::Text { turn, attempt, text } => run.encoder.delta(turn, attempt, &text),
+                Woken::Progress { call, progress } => vec![run.encoder.progress(call, &progress)],
+            },
+            stage @ (Stage::Silent | Stage::Told | Stage::Over) => {
+                self.stage = stage;
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl<E: Encode + Send + Sync + 'static> Source for Frames<E> {
+    async fn next(&mut self) -> Option<Vec<Frame>> {
+        let streams = self.run.app.streams().clone();
+        let frame = |data: &str| Frame::data(streams.own(data));
+        loop {
+            match self.stage {
+                Stage::Over => return None,
+                Stage::Told => {
+                    self.stage = Stage::Over;
+                    return Some(self.done.into_iter().map(frame).collect());
+                }
+                Stage::Silent => {
+                    self.stage = Stage::Waiting;
+                    return Some(vec![self.keep_alive.map_or_else(Frame::keep_alive, frame)]);
+                }
+                Stage::First(_) | Stage::Reading | Stage::Waiting => {}
+            }
+            let values = self.step().await;
+            if !values.is_empty() {
+                return Some(values.iter().map(|value| frame(&value.to_string())).collect());
+            }
+        }
+    }
+
+    fn too_slow(&self, streams: &Streams, why: &TooSlow) -> Frame {
+        let broken = self.run.encoder.broken(&why.message());
+        Frame::data(streams.own(broken.to_string()))
     }
 }
 
@@ -162,11 +235,4 @@ fn schemas_of(definition: &Definition) -> ToolSchemas {
         input: value(&definition.input_schema),
         output: definition.output_schema.as_ref().map(value),
     }
-}
-
-async fn tell(sender: &mpsc::Sender<Value>, frames: Vec<Value>) -> Result<(), Over> {
-    for frame in frames {
-        sender.send(frame).await.map_err(|_| Over)?;
-    }
-    Ok(())
 }

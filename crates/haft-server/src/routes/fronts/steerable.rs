@@ -1,21 +1,20 @@
 //! `GET /steerable/{session}/stream`: a session as document 000's stream.
 
-use std::convert::Infallible;
-
 use axum::extract::State;
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
-use futures_util::stream::{self, StreamExt as _};
+use axum::response::Response;
 use haft_wire::front::steerable::Encoder;
-use serde_json::json;
 
-use super::run::Run;
+use super::run::{Ears, Run};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::routes::haft::Found;
+use crate::streams;
+
+/// What its readers expect while nothing happens.
+const KEEP_ALIVE: &str = r#"{"type":"keepalive"}"#;
 
 /// From the beginning of the session until it rests.
 pub(crate) async fn stream(
@@ -26,14 +25,10 @@ pub(crate) async fn stream(
 ) -> Result<Response, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    let live = app.haft().live().subscribe_without_steps();
     let found = Found::session(&app, &caller, &session).await?;
-    let (session, input) = (found.id, found.loaded.head.seq);
-    let encoder = Encoder::default();
-    let run = Run { app, session, live, encoder, seen: 0, input };
-    let frames = run.frames(Vec::new()).map(|frame| frame.to_string());
-    let frames = frames.chain(stream::iter(["[DONE]".to_owned()]));
-    let frames = frames.map(|data| Ok::<_, Infallible>(Frame::default().data(data)));
-    let idle = Frame::default().data(json!({"type": "keepalive"}).to_string());
-    Ok(Sse::new(frames).keep_alive(KeepAlive::new().event(idle)).into_response())
+    let (session, ears) = (found.id, Ears::of(&app, found.id));
+    let (encoder, input) = (Encoder::default(), found.loaded.head.seq);
+    let run = Run { app: app.clone(), session, ears, encoder, seen: 0, input };
+    let frames = run.frames(Vec::new()).then("[DONE]").keeping_alive_by(KEEP_ALIVE);
+    Ok(streams::respond(app.streams(), frames))
 }

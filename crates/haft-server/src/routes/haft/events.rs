@@ -1,22 +1,17 @@
 //! A session's log as it is stored, page by page or as it grows; the live plane beside it.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use futures_util::stream;
 use haft_core::journal::Entry;
 use haft_core::session::Event;
-use haft_core::{SessionId, ToolAlias};
-use haft_runtime::Live;
+use haft_core::{SessionId, Timestamp, ToolAlias};
+use haft_runtime::{Heard, Live, SessionListener};
+use haft_store::{ChangedBy, Watch};
+use haft_wire::managed;
+use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 
 use super::found::Found;
 use crate::app::App;
@@ -26,12 +21,10 @@ use crate::error::Error;
 use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::presence::Present;
+use crate::streams::{self, Frame, KEEP_ALIVE_EVERY, Source, View};
 
 /// How many entries are read at once for a stream.
 const PAGE: u32 = 512;
-
-/// How often the log is looked at beside the live events: another node may append to it.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn list(
     State(app): State<App>,
@@ -80,24 +73,22 @@ pub(super) async fn stream(
             Some(app.presence().enter(found.id, tool_names(tools)?.into_iter()).await)
         }
     };
-    let live = app.haft().live().subscribe_without_steps();
+    let live = app.haft().live().listen(found.id);
+    let watch = app.store().watch(found.id, ChangedBy::Anyone);
     let deletable = Deletable { tenant: found.loaded.tenant.clone(), session: found.id };
     let tail = Tail {
-        app,
+        app: app.clone(),
         session: found.id,
         seq,
         live,
-        ready: VecDeque::new(),
+        watch,
         place: Place::Behind,
+        looks: true,
         has_ended: found.open().is_none(),
         deletable,
         _present: present,
     };
-    let frames = stream::unfold(tail, |mut tail| async {
-        let frame = tail.next().await?;
-        Some((Ok::<_, Infallible>(frame), tail))
-    });
-    Ok(Sse::new(frames).keep_alive(KeepAlive::default()))
+    Ok(streams::respond(app.streams(), tail))
 }
 
 fn tool_names(tools: &str) -> Result<Vec<String>, Error> {
@@ -113,9 +104,11 @@ struct Tail {
     app: App,
     session: SessionId,
     seq: u64,
-    live: Receiver<Live>,
-    ready: VecDeque<Frame>,
+    live: SessionListener,
+    watch: Watch,
     place: Place,
+    /// Whether there may be something new in the log.
+    looks: bool,
     /// Whether the session has ended, which it does before it is deleted.
     has_ended: bool,
     deletable: Deletable,
@@ -131,78 +124,111 @@ enum Place {
     Over,
 }
 
-impl Tail {
+/// An entry as it is told.
+#[derive(Serialize)]
+struct Told<'a> {
+    seq: u64,
+    at: Timestamp,
+    event: &'a Event,
+}
+
+/// Why a stream stopped waiting.
+enum Woken {
+    Look,
+    /// There is something to tell that is in no log.
+    Tell(Frame),
+    Over,
+}
+
+impl Source for Tail {
     /// Returns what is told next. `None` when the session was deleted, and when the server goes away
     /// or the log cannot be read: then the client asks again for what it missed.
-    async fn next(&mut self) -> Option<Frame> {
+    async fn next(&mut self) -> Option<Vec<Frame>> {
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                return Some(frame);
-            }
             if self.place == Place::Over {
                 return None;
             }
-            if self.place == Place::CaughtUp
-                && let Some(frame) = self.wait().await?
-            {
-                return Some(frame);
+            if self.looks {
+                let frames = self.read().await.ok()?;
+                if !frames.is_empty() {
+                    return Some(frames);
+                }
+                continue;
             }
-            self.read().await.ok()?;
+            match self.wait().await {
+                Woken::Look => self.looks = true,
+                Woken::Tell(frame) => return Some(vec![frame]),
+                Woken::Over => return None,
+            }
         }
     }
+}
 
-    async fn read(&mut self) -> Result<(), Error> {
-        let page = self.app.store().entries(self.session, self.seq, PAGE).await?;
-        for entry in &page {
+impl Tail {
+    async fn read(&mut self) -> Result<Vec<Frame>, Error> {
+        let streams = self.app.streams();
+        let bytes_max = streams.batch_max();
+        let turn = streams.turn_to_read().await;
+        let page = self.app.store().entries_within(self.session, self.seq, PAGE, bytes_max).await?;
+        let (n_entries, mut bytes, mut frames) = (page.len(), 0, Vec::new());
+        for entry in page {
+            bytes += entry.body.len();
             let event = entry.event()?;
             self.has_ended |= matches!(event, Event::SessionEnded {});
-            let data = json!({ "seq": entry.seq, "at": entry.at, "event": event }).to_string();
-            let frame = Frame::default().event("entry").id(entry.seq.to_string()).data(data);
-            self.ready.push_back(frame);
-            self.seq = entry.seq;
+            let Entry { seq, at, .. } = entry;
+            let key = (self.session, View::Log, managed::Place { seq, nth: 0 });
+            let told = || serde_json::to_vec(&Told { seq, at, event: &event }).unwrap_or_default();
+            let text = streams.shared(key, told);
+            frames.push(Frame::event("entry", text).with_id(seq.to_string()));
+            self.seq = seq;
         }
-        if page.len() < PAGE as usize && self.place == Place::Behind {
+        drop(turn);
+        self.looks = n_entries == PAGE as usize || bytes >= bytes_max;
+        if self.looks {
+            return Ok(frames);
+        }
+        self.watch.has_read(self.seq);
+        if self.place == Place::Behind {
             self.place = Place::CaughtUp;
             let data = json!({ "seq": self.seq }).to_string();
-            self.ready.push_back(Frame::default().event("caught_up").data(data));
+            frames.push(Frame::event("caught_up", streams.own(data)));
         }
         if self.has_ended
-            && self.place == Place::CaughtUp
             && let Some(at) = self.deletable.deleted_at(&self.app).await?
         {
             let data = json!({ "session": self.session, "at": at }).to_string();
-            self.ready.push_back(Frame::default().event("session.deleted").data(data));
+            frames.push(Frame::event("session.deleted", streams.own(data)));
             self.place = Place::Over;
         }
-        Ok(())
+        Ok(frames)
     }
 
-    /// Waits until it is worth looking, or there is something to tell that is in no log. `None`
-    /// when nothing comes any more.
-    async fn wait(&mut self) -> Option<Option<Frame>> {
-        let (session, live) = (self.session, &mut self.live);
+    /// Waits until it is worth looking, or there is something to tell that is in no log. What was
+    /// said before something was appended comes first.
+    async fn wait(&mut self) -> Woken {
+        let (live, streams) = (&mut self.live, self.app.streams());
         let heard = async {
             loop {
-                match live.recv().await {
-                    Ok(Live::Appended { session: of, .. }) if of == session => return None,
-                    Ok(Live::Progress { session: of, call, progress }) if of == session => {
-                        let data = json!({ "call": call, "progress": progress }).to_string();
-                        return Some(Frame::default().event("progress").data(data));
+                let (kind, data) = match live.heard().await {
+                    Heard::Live(Live::Progress { call, progress, .. }) => {
+                        ("progress", json!({ "call": call, "progress": progress }))
                     }
-                    Ok(Live::Text { session: of, turn, attempt, text }) if of == session => {
-                        let data = json!({ "turn": turn, "attempt": attempt, "text": text });
-                        return Some(Frame::default().event("text").data(data.to_string()));
+                    Heard::Live(Live::Text { turn, attempt, text, .. }) => {
+                        ("text", json!({ "turn": turn, "attempt": attempt, "text": text }))
                     }
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => return None,
-                    Err(RecvError::Closed) => std::future::pending().await,
-                }
+                    Heard::Live(Live::Appended { .. } | Live::Step { .. }) | Heard::Missed => {
+                        continue;
+                    }
+                };
+                return Woken::Tell(Frame::event(kind, streams.own(data.to_string())));
             }
         };
         tokio::select! {
-            () = self.app.shutdown().cancelled() => None,
-            frame = heard => Some(frame),
-            () = tokio::time::sleep(LOOK_EVERY) => Some(None),
+            biased;
+            () = self.app.shutdown().cancelled() => Woken::Over,
+            woken = heard => woken,
+            () = self.watch.changed() => Woken::Look,
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Woken::Tell(Frame::keep_alive()),
         }
     }
 }

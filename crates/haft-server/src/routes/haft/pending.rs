@@ -13,10 +13,10 @@ use haft_core::permission::Derivation;
 use haft_core::session::{Event, Open, Phase, Preview};
 use haft_core::tool::{Definition, Schema};
 use haft_core::{CallId, SessionId, Timestamp};
-use haft_runtime::Live;
+use haft_runtime::{Live, Tap};
 use haft_store::{Page, Pending, PendingFilter};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch::Receiver;
 
 use super::found::{Look, from_the_end};
 use crate::app::App;
@@ -28,9 +28,12 @@ use crate::keys::Scope;
 /// How many waits are listed at most.
 const LISTED_MAX: u32 = 500;
 
-/// How often a listener is told to look although nothing happened here: another node may have
-/// ended a wait.
+/// How often a listener is told to look although nothing was heard, where there may be other
+/// nodes: what one of them told may have been lost.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How much of what other nodes do is told as one change.
+const GATHER: Duration = Duration::from_millis(250);
 
 pub(super) async fn list(
     State(app): State<App>,
@@ -155,28 +158,59 @@ pub(super) async fn watch(
 ) -> Result<impl IntoResponse, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    let live = app.haft().live().subscribe_without_steps();
+    let (moved, waits) = tokio::sync::watch::channel(0_u64);
+    let tap = app.haft().live().tap(move |live| {
+        if let Live::Appended { events, .. } = live
+            && events.iter().any(moves_a_wait)
+        {
+            moved.send_modify(|count| *count += 1);
+        }
+    });
+    let has_others = !app.store().is_of_one_process();
+    let watcher = Watcher { waits, _tap: tap, others: app.store().other_nodes(), has_others };
     let shutdown = app.shutdown().clone();
-    let frames = stream::unfold((live, shutdown), |(mut live, shutdown)| async move {
-        let moved = async {
-            loop {
-                match live.recv().await {
-                    Ok(Live::Appended { events, .. }) if events.iter().any(moves_a_wait) => return,
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => return,
-                    Err(RecvError::Closed) => std::future::pending().await,
-                }
-            }
-        };
+    let frames = stream::unfold((watcher, shutdown), |(mut watcher, shutdown)| async move {
         tokio::select! {
-            () = shutdown.cancelled() => None,
-            () = moved => Some(()),
-            () = tokio::time::sleep(LOOK_EVERY) => Some(()),
-        }?;
+            () = shutdown.cancelled() => return None,
+            () = watcher.changed() => {}
+        }
         let frame = Frame::default().event("changed").data("{}");
-        Some((Ok::<_, Infallible>(frame), (live, shutdown)))
+        Some((Ok::<_, Infallible>(frame), (watcher, shutdown)))
     });
     Ok(Sse::new(frames).keep_alive(KeepAlive::default()))
+}
+
+/// Waits until something may have begun or stopped to wait, here or on another node.
+struct Watcher {
+    waits: Receiver<u64>,
+    _tap: Tap,
+    others: Receiver<u64>,
+    has_others: bool,
+}
+
+impl Watcher {
+    async fn changed(&mut self) {
+        if !self.has_others {
+            return counted(&mut self.waits).await;
+        }
+        let elsewhere = async {
+            counted(&mut self.others).await;
+            // What other nodes do need not be a wait, and a list is read for each that is told.
+            tokio::time::sleep(GATHER).await;
+        };
+        tokio::select! {
+            () = counted(&mut self.waits) => {}
+            () = elsewhere => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+async fn counted(count: &mut Receiver<u64>) {
+    if count.changed().await.is_err() {
+        // The node is gone: nothing comes any more.
+        std::future::pending().await
+    }
 }
 
 fn moves_a_wait(event: &Event) -> bool {

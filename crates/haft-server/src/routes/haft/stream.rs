@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
-use haft_wire::managed::Place;
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -11,7 +10,7 @@ use crate::error::Error;
 use crate::feed::Since;
 use crate::input::{Params, Path};
 use crate::keys::Scope;
-use crate::routes::v1::events::sse;
+use crate::routes::v1::events::{last_event, sse};
 use crate::session::Session;
 
 /// From the beginning, or after the event that `Last-Event-ID` names.
@@ -25,12 +24,6 @@ pub(crate) async fn stream(
     caller.require(Scope::Read)?;
     params.finish()?;
     let session = Session::seen(&app, &caller, &session).await?;
-    let since = match headers.get("last-event-id") {
-        None => Place::default(),
-        Some(id) => {
-            let id = id.to_str().unwrap_or_default();
-            id.parse().map_err(|error| Error::invalid(format!("Last-Event-ID: {error}")))?
-        }
-    };
+    let since = last_event(&headers)?.unwrap_or_default();
     sse(&app, &session, Since::After(since)).await
 }

@@ -1,13 +1,12 @@
 //! `/v1/sessions/{id}/events`: what is said and done, sent and read.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::IntoResponse;
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use futures_util::StreamExt as _;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response as HttpResponse};
 use haft_core::session::{Open, SuspensionKind};
 use haft_core::{
     CallId, CallResult, ContentBlock, Directives, ErrorClass, Failure, Output, ResolutionId,
@@ -19,16 +18,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{page, unless_over};
+use super::unless_over;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::deletion::Deletable;
 use crate::error::Error;
-use crate::feed::{self, Previews, Since, Told};
+use crate::feed::{self, Previews, Since};
 use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
 use crate::pages::Wanted;
 use crate::session::Session;
+use crate::streams;
+
+/// How many bytes a page has at most, unless it is of one event; the next page goes on.
+pub(super) const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -166,7 +169,7 @@ pub(super) async fn apply(
             }
             let pages = feed::pages(app, session).await?;
             let told = pages.latest("user.interrupt");
-            let told = told.map(|event| Value::Object(event.body.clone()));
+            let told = told.and_then(|event| serde_json::from_slice(event.text.bytes()).ok());
             told.ok_or_else(|| Error::internal("an interrupt left no event"))
         }
         SentEvent::ToolConfirmation { call, confirmation } => {
@@ -245,7 +248,7 @@ pub(crate) async fn list(
     caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
-) -> Result<Json<Value>, Error> {
+) -> Result<HttpResponse, Error> {
     caller.require(Scope::Read)?;
     let limit = params.limit(100, 1000)? as usize;
     let after = params.one::<Place>("page")?;
@@ -261,28 +264,51 @@ pub(crate) async fn list(
     };
     params.finish()?;
     let session = Session::seen(&app, &caller, &id).await?;
-    Ok(Json(listed(&app, session.id, &Wanted { limit, after, types, is_descending }).await?))
+    let bytes_max = PAGE_BYTES_MAX;
+    listed(&app, session.id, &Wanted { limit, bytes_max, after, types, is_descending }).await
 }
 
-/// A page of a session's events.
-pub(super) async fn listed(app: &App, session: SessionId, wanted: &Wanted) -> Result<Value, Error> {
+/// A page of a session's events, from the texts that every reader is sent.
+pub(super) async fn listed(
+    app: &App,
+    session: SessionId,
+    wanted: &Wanted,
+) -> Result<HttpResponse, Error> {
     let (shown, next) = feed::pages(app, session).await?.page(wanted).await?;
-    let data = shown.into_iter().map(|event| event.body.into()).collect();
-    Ok(page(data, next.map(|next| next.to_string())))
+    let mut body = b"{\"data\":[".to_vec();
+    for (at, event) in shown.iter().enumerate() {
+        if at > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(event.text.bytes());
+    }
+    let next = json!(next.map(|next| next.to_string()));
+    body.extend_from_slice(format!("],\"next_page\":{next}}}").as_bytes());
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// What happens from here on; what happened before is listed.
+/// What happens from here on, or after the event that `Last-Event-ID` names; what happened before
+/// is listed.
 pub(crate) async fn stream(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
     mut params: Params,
 ) -> Result<impl IntoResponse, Error> {
     caller.require(Scope::Read)?;
     let previews = previews(&mut params)?;
     params.finish()?;
+    let since = last_event(&headers)?.map_or(Since::Now, Since::After);
     let session = Session::seen(&app, &caller, &id).await?;
-    previewed(&app, session.id, &session, (Since::Now, previews)).await
+    previewed(&app, session.id, &session, (since, previews)).await
+}
+
+/// Returns the event after which a client wants to go on.
+pub(crate) fn last_event(headers: &HeaderMap) -> Result<Option<Place>, Error> {
+    let Some(id) = headers.get("last-event-id") else { return Ok(None) };
+    let place = id.to_str().unwrap_or_default().parse();
+    place.map(Some).map_err(|error| Error::invalid(format!("Last-Event-ID: {error}")))
 }
 
 /// Which events are to be previewed. Thinking is not: no event tells it.
@@ -318,19 +344,6 @@ pub(super) async fn previewed(
     since: (Since, Previews),
 ) -> Result<impl IntoResponse + use<>, Error> {
     let deletable = Deletable { tenant: top.loaded.tenant.clone(), session: top.id };
-    let told = feed::follow(app, session, deletable, since).await?;
-    let frames = told.map(|told| {
-        let frame = match told {
-            Told::Event(event) => {
-                let data = Value::Object(event.body).to_string();
-                Frame::default().event(event.kind).id(event.place.to_string()).data(data)
-            }
-            Told::Preview(preview) => {
-                Frame::default().event(preview.kind).data(preview.body.to_string())
-            }
-            Told::Deleted(last) => Frame::default().event("session.deleted").data(last.to_string()),
-        };
-        Ok::<_, Infallible>(frame)
-    });
-    Ok(Sse::new(frames).keep_alive(KeepAlive::default()))
+    let follower = feed::follow(app, session, deletable, since).await?;
+    Ok(streams::respond(app.streams(), follower))
 }

@@ -275,6 +275,7 @@ pub(crate) async fn delete(
     }
     let place = SORT.place(&caller.tenant, &id)?;
     app.objects().delete(place, &session.beside, &caller.actor, app.now()).await?;
+    app.store().touch(session.id);
     Ok(Json(json!({ "id": id, "type": "session_deleted" })))
 }
 

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract;
+use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use haft_core::SessionId;
 use haft_core::session::{Agent, Event, State};
@@ -9,7 +10,7 @@ use haft_store::{Expected, Place as Kept, Which};
 use haft_wire::managed::{Place, thread_id};
 use serde_json::{Value, json};
 
-use super::events::{listed, previewed, previews};
+use super::events::{PAGE_BYTES_MAX, last_event, listed, previewed, previews};
 use super::{page, unless_over};
 use crate::app::App;
 use crate::caller::Caller;
@@ -208,25 +209,28 @@ pub(crate) async fn events(
     caller: Caller,
     Path((session, id)): Path<(String, String)>,
     mut params: Params,
-) -> Result<Json<Value>, Error> {
+) -> Result<impl IntoResponse, Error> {
     caller.require(Scope::Read)?;
     let limit = params.limit(100, 1000)? as usize;
     let after = params.one::<Place>("page")?;
     params.finish()?;
     let (_, thread) = find(&app, &caller, &session, &id).await?;
-    let wanted = Wanted { limit, after, types: Vec::new(), is_descending: false };
-    Ok(Json(listed(&app, thread.session, &wanted).await?))
+    let (bytes_max, types) = (PAGE_BYTES_MAX, Vec::new());
+    let wanted = Wanted { limit, bytes_max, after, types, is_descending: false };
+    listed(&app, thread.session, &wanted).await
 }
 
 pub(crate) async fn stream(
     extract::State(app): extract::State<App>,
     caller: Caller,
     Path((session, id)): Path<(String, String)>,
+    headers: HeaderMap,
     mut params: Params,
 ) -> Result<impl IntoResponse, Error> {
     caller.require(Scope::Read)?;
     let previews = previews(&mut params)?;
     params.finish()?;
+    let since = last_event(&headers)?.map_or(Since::Now, Since::After);
     let (top, thread) = find(&app, &caller, &session, &id).await?;
-    previewed(&app, thread.session, &top, (Since::Now, previews)).await
+    previewed(&app, thread.session, &top, (since, previews)).await
 }
