@@ -32,6 +32,7 @@ mod notice;
 mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod request;
 mod rows;
 mod session;
 #[cfg(feature = "sqlite")]
@@ -57,6 +58,7 @@ pub use notice::{
     StoredDelivery, Webhook,
 };
 pub use page::Page;
+pub use request::{Request, RequestId, RequestStep, Step, StoredRequest};
 pub use rows::{CallStage, SessionStatus};
 pub use session::{
     AcquireError, FoundCall, Lease, ListedSession, Loaded, SNAPSHOT_EVERY, SessionFilter,

@@ -160,6 +160,16 @@ changes! {
      JOIN webhook_kinds ON webhook_kinds.tenant = sessions.tenant AND webhook_kinds.kind = t.kind"
 }
 
+changes! {
+    /// Steps of requests that may be sent again. One that is there already fails the statement, and
+    /// the whole transaction with it.
+    Requests {
+        session: Bytes, id: Bytes, step: String, digest: Bytes, at: i64, note: Option<String>,
+    }
+    "INSERT INTO requests (session, id, step, digest, at, note)
+     SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])"
+}
+
 /// Everything that a batch of accepted appends changes.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -174,12 +184,13 @@ pub(super) struct Batch {
     due_timers: DueTimers,
     wakes: Wakes,
     notices: Notices,
+    requests: Requests,
     hints: bool,
 }
 
 impl Batch {
     /// Every statement of a batch, to be prepared before the first one is sent.
-    pub(super) const STATEMENTS: [&'static str; 11] = [
+    pub(super) const STATEMENTS: [&'static str; 12] = [
         Heads::SQL,
         Events::SQL,
         Snapshots::SQL,
@@ -191,6 +202,7 @@ impl Batch {
         DueTimers::SQL,
         Wakes::SQL,
         Notices::SQL,
+        Requests::SQL,
     ];
 
     pub(super) fn add(&mut self, prepared: &Prepared) {
@@ -237,6 +249,11 @@ impl Batch {
                 FollowedBy::Appender { now, hold } => (number(hold.0), given(now)),
             };
             self.wakes.push((key(prepared.session), number(head.seq), hold, now));
+        }
+        if let Some(step) = &prepared.request {
+            let (request, digest) = (id(step.request.0), step.digest.as_bytes().to_vec());
+            let (name, note, begun) = (step.step.clone(), step.note.clone(), step.at.ms());
+            self.requests.push((key(prepared.session), request, name, digest, begun, note));
         }
         self.hints |= prepared.hints();
     }
@@ -319,9 +336,10 @@ impl Batch {
             unless(failed, self.due_timers.send(connected)),
             unless(failed, self.wakes.send(connected)),
             unless(failed, self.notices.send(connected)),
+            unless(failed, self.requests.send(connected)),
             unless(failed, connected.run("COMMIT")),
         );
-        <[_; 12]>::from(sent).into_iter().collect()
+        <[_; 13]>::from(sent).into_iter().collect()
     }
 }
 

@@ -15,6 +15,7 @@ mod link;
 mod notices;
 #[cfg(any(test, not(feature = "tls")))]
 mod plain;
+mod requests;
 mod schema;
 mod sessions;
 mod text;

@@ -13,6 +13,7 @@ mod examine;
 mod heads;
 mod journal;
 mod notices;
+mod requests;
 mod sessions;
 mod text;
 mod work;
