@@ -12,7 +12,8 @@ use haft_core::session::{
 use haft_core::{Actor, CallId, Millis, SessionId};
 use haft_store::Error as StoreError;
 use haft_store::{
-    Append, AppendError, CreateError, Fence, FollowedBy, NewSession, NodeId, Store, Tenant, Wake,
+    Append, AppendError, CreateError, Fence, FollowedBy, NewSession, NodeId, Request, RequestStep,
+    Step, Store, Tenant, Wake,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 use crate::boundary::{Boundary, Observer};
 use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
-use crate::error::InputError;
+use crate::error::{BatchError, InputError};
 use crate::fresh::fresh_bits;
 use crate::job::Done;
 use crate::live::{Live, LiveStream};
@@ -238,12 +239,17 @@ impl<P: Performer> Driver<P> {
         let now = self.shared.clock.now();
         let opened = Opened { session, config, by };
         let decision = decide(&State::Unopened, now, Input::Opened(opened))?;
-        let new = NewSession { session, tenant, at: now, events: decision.events, owner: None };
-        match self.shared.store.create_session(&new).await {
-            Ok(_) => Ok(session),
-            Err(CreateError::Exists) => Err(InputError::Refused(Refusal::AlreadyOpen)),
-            Err(CreateError::Store(error)) => Err(InputError::Store(error)),
-        }
+        let events = decision.events;
+        as_a_step(session, async |request| {
+            let new = NewSession { session, tenant, at: now, events, owner: None, request };
+            match self.shared.store.create_session(&new).await {
+                Ok(_) => Ok(Reply::Accepted),
+                Err(CreateError::Exists) => Err(InputError::Refused(Refusal::AlreadyOpen)),
+                Err(CreateError::Store(error)) => Err(error.into()),
+            }
+        })
+        .await?;
+        Ok(session)
     }
 
     /// Gives a session an input and waits until it is durable. When another node owns the
@@ -254,7 +260,24 @@ impl<P: Performer> Driver<P> {
     /// When the session refuses it, or it could not be recorded.
     pub async fn input(&self, session: SessionId, input: Input) -> Result<Reply, InputError> {
         self.shared.asked.store(true, Ordering::Relaxed);
-        Shared::input(&self.shared, session, input).await
+        as_a_step(session, |request| Shared::input(&self.shared, session, input, request)).await
+    }
+
+    /// Gives a session several inputs in one append: all of them, or none. They must be such that
+    /// need no owner.
+    ///
+    /// # Errors
+    ///
+    /// Which of them the session refuses, or why none could be recorded.
+    pub async fn input_all(
+        &self,
+        session: SessionId,
+        inputs: Vec<Input>,
+    ) -> Result<(), BatchError> {
+        self.shared.asked.store(true, Ordering::Relaxed);
+        as_a_step(session, |request| Shared::record_all(&self.shared, session, inputs, request))
+            .await
+            .map(drop)
     }
 
     /// Ends a wait, on whatever node: nobody needs to own the session. It is acknowledged when
@@ -289,7 +312,7 @@ impl<P: Performer> Driver<P> {
         session: SessionId,
         input: Input,
     ) -> Result<Reply, InputError> {
-        Shared::record(&self.shared, session, input).await
+        as_a_step(session, |request| Shared::record(&self.shared, session, input, request)).await
     }
 
     /// A call of an earlier turn is no longer in the session's state; the store knows who
@@ -489,13 +512,15 @@ impl<P: Performer> Shared<P> {
         shared: &Arc<Self>,
         session: SessionId,
         input: Input,
+        request: Option<Arc<RequestStep>>,
     ) -> Result<Reply, InputError> {
         let (answer, answered) = oneshot::channel();
         let input = Arc::new(input);
-        Self::post(shared, session, Letter::Input(Arc::clone(&input), answer))?;
+        let letter = Letter::Input(Arc::clone(&input), request.clone(), answer);
+        Self::post(shared, session, letter)?;
         match answered.await.unwrap_or(Err(InputError::ShuttingDown)) {
             Err(InputError::OwnedElsewhere { node }) => {
-                match Self::record(shared, session, Arc::unwrap_or_clone(input)).await {
+                match Self::record(shared, session, Arc::unwrap_or_clone(input), request).await {
                     Err(InputError::Refused(Refusal::NeedsOwner)) => {
                         Err(InputError::OwnedElsewhere { node })
                     }
@@ -547,7 +572,7 @@ impl<P: Performer> Shared<P> {
 
     async fn try_to_report(shared: &Arc<Self>, session: SessionId, input: Input) {
         loop {
-            match Self::record(shared, session, input.clone()).await {
+            match Self::record(shared, session, input.clone(), None).await {
                 Err(InputError::Refused(Refusal::NeedsOwner) | InputError::Store(_)) => {
                     tokio::time::sleep(LATE_EVERY).await;
                 }
@@ -571,42 +596,96 @@ impl<P: Performer> Shared<P> {
         shared: &Arc<Self>,
         session: SessionId,
         input: Input,
+        request: Option<Arc<RequestStep>>,
     ) -> Result<Reply, InputError> {
+        let recorded = Self::record_all(shared, session, vec![input], request).await;
+        recorded.map_err(|refused| refused.error)
+    }
+
+    /// Records inputs likewise, in one append; returns the reply to the last of them.
+    async fn record_all(
+        shared: &Arc<Self>,
+        session: SessionId,
+        inputs: Vec<Input>,
+        request: Option<Arc<RequestStep>>,
+    ) -> Result<Reply, BatchError> {
         loop {
-            let loaded = shared.store.load(session).await?.ok_or(InputError::UnknownSession)?;
+            let loaded = shared.store.load(session).await.map_err(InputError::from)?;
+            let loaded = loaded.ok_or(InputError::UnknownSession)?;
             let now = shared.clock.now();
-            let decision = accept(&loaded.state, now, input.clone())?;
-            if decision.events.is_empty() {
-                return Ok(decision.reply);
+            let (mut state, mut events) = (loaded.state, Vec::new());
+            let mut reply = Reply::Accepted;
+            for (at, input) in inputs.iter().enumerate() {
+                let decision = accept(&state, now, input.clone());
+                let decision = decision.map_err(|error| BatchError::new(at, error))?;
+                (state, reply) = (decision.state, decision.reply);
+                events.extend(decision.events);
+            }
+            if events.is_empty() {
+                return Ok(reply);
             }
             let append = Append {
                 session,
                 fence: Fence::Anyone,
                 expected: loaded.head,
                 at: now,
-                events: decision.events,
+                events,
                 snapshot: None,
                 followed_by: shared.followed_by(loaded.owner.as_ref()),
+                request: request.clone().map(|step| noted(step, &reply)),
             };
             shared.observer.pass(Boundary::Decided);
             match shared.store.append(&append).await {
                 Ok(head) => {
                     shared.observer.pass(Boundary::Appended);
-                    shared.live.send(Live::Appended {
-                        session,
-                        first_seq: append.expected.seq + 1,
-                        events: append.events.into(),
-                    });
-                    let wake = Wake { session, seq: head.seq };
-                    if Self::post(shared, session, Letter::Wake(Some(wake))).is_err() {
-                        Self::leave_to_others(shared, session);
-                    }
-                    return Ok(decision.reply);
+                    Self::recorded(shared, append, head.seq);
+                    return Ok(reply);
                 }
                 Err(AppendError::HeadMoved { .. } | AppendError::Fenced { .. }) => {}
-                Err(AppendError::UnknownSession) => return Err(InputError::UnknownSession),
-                Err(AppendError::Store(error)) => return Err(InputError::Store(error)),
+                Err(AppendError::UnknownSession) => return Err(InputError::UnknownSession.into()),
+                Err(AppendError::Store(error)) => return Err(InputError::from(error).into()),
             }
         }
     }
+
+    /// Tells of what was recorded, and has the session looked at here.
+    fn recorded(shared: &Arc<Self>, append: Append, seq: u64) {
+        let session = append.session;
+        let (first_seq, events) = (append.expected.seq + 1, append.events.into());
+        shared.live.send(Live::Appended { session, first_seq, events });
+        let wake = Wake { session, seq };
+        if Self::post(shared, session, Letter::Wake(Some(wake))).is_err() {
+            Self::leave_to_others(shared, session);
+        }
+    }
+}
+
+/// Makes a write to a session as a step of the request that the current task works on; what an
+/// earlier run of that request has recorded is not recorded again.
+async fn as_a_step<E>(
+    session: SessionId,
+    write: impl AsyncFnOnce(Option<Arc<RequestStep>>) -> Result<Reply, E>,
+) -> Result<Reply, E> {
+    let Some(request) = Request::current() else { return write(None).await };
+    match request.step_in(session) {
+        Step::Done(Some(note)) if note == ENDORSED => Ok(Reply::Endorsed),
+        Step::Done(_) => Ok(Reply::AlreadyRecorded),
+        Step::New(step) => {
+            let written = write(Some(Arc::clone(&step))).await;
+            if written.is_err() {
+                request.retract(&step);
+            }
+            written
+        }
+    }
+}
+
+/// The note of a step that recorded the first of two approvals, which is answered as such again.
+const ENDORSED: &str = "endorsed";
+
+fn noted(mut step: Arc<RequestStep>, reply: &Reply) -> Arc<RequestStep> {
+    if *reply == Reply::Endorsed {
+        Arc::make_mut(&mut step).note = Some(ENDORSED.to_owned());
+    }
+    step
 }

@@ -1,7 +1,9 @@
 //! Why an input did not get through.
 
 use haft_core::session::Refusal;
-use haft_store::{Error as StoreError, NodeId};
+use haft_store::{Error as StoreError, ErrorKind, NodeId};
+
+use crate::request::RequestError;
 
 /// Why an input did not get through to its session.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -35,8 +37,46 @@ pub enum InputError {
     /// The store could not do it. Whether it took effect is not known for an input that was
     /// being appended; the same input may be sent again.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
+    /// Another node works on the same request, and has recorded this part of it. Nothing has changed
+    /// here.
+    #[error("the same request is being worked on by another node; send it again shortly")]
+    UnderWayElsewhere,
+    /// The idempotency key was sent before, with another request.
+    #[error("{0}")]
+    Key(#[from] RequestError),
     /// No randomness for an id.
     #[error("the system gives no randomness: {0}")]
     NoRandomness(String),
+}
+
+impl From<StoreError> for InputError {
+    fn from(error: StoreError) -> Self {
+        match error.kind() {
+            ErrorKind::Repeated => Self::UnderWayElsewhere,
+            _ => Self::Store(error),
+        }
+    }
+}
+
+/// Why none of several inputs was recorded.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{error}")]
+pub struct BatchError {
+    /// Which of them is to blame, counted from 0; `None` when it is none of them.
+    pub at: Option<usize>,
+    /// Why.
+    pub error: InputError,
+}
+
+impl BatchError {
+    pub(crate) fn new(at: usize, error: impl Into<InputError>) -> Self {
+        Self { at: Some(at), error: error.into() }
+    }
+}
+
+impl From<InputError> for BatchError {
+    fn from(error: InputError) -> Self {
+        Self { at: None, error }
+    }
 }

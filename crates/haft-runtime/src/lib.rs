@@ -24,6 +24,7 @@ mod node_lease;
 mod outage;
 mod performer;
 pub mod registry;
+mod request;
 pub mod schema;
 mod session_task;
 mod standing;
@@ -39,11 +40,11 @@ pub use boundary::{Boundary, Observer};
 pub use cancellation::CancellationToken;
 pub use clock::{Clock, ManualClock};
 pub use driver::{Driver, Settings};
-pub use error::InputError;
+pub use error::{BatchError, InputError};
 pub use fresh::fresh_bits;
 pub use haft::{
     Answer, BuildError, CallError, Direct, GivenGrant, GrantError, GrantTerms, Grants, Haft,
-    HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
+    HaftBuilder, Idempotent, ResolveError, Response, Ruled, Said, UndoError, Verdict, Waiting,
 };
 pub use live::{Heard, Live, LiveStream, SessionListener, Step, Tap};
 pub use model::{
@@ -52,6 +53,7 @@ pub use model::{
 };
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
+pub use request::{Begun, RequestError, RequestKey, WorkingRequest};
 pub use standing::{HeldGrant, Holder, LedgerError};
 pub use supervision::supervise;
 #[doc(hidden)]

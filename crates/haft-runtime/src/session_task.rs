@@ -16,7 +16,8 @@ use haft_core::session::{
     Decision, Event, Input, Refusal, Reply, State, ToolChanged, decide, note,
 };
 use haft_store::{
-    AcquireError, Append, AppendError, ErrorKind, Fence, FollowedBy, Lease, SNAPSHOT_EVERY, Wake,
+    AcquireError, Append, AppendError, ErrorKind, Fence, FollowedBy, Lease, RequestStep,
+    SNAPSHOT_EVERY, Wake,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,8 +36,8 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// What arrives at a session's task.
 #[derive(Debug)]
 pub(crate) enum Letter {
-    /// An input that someone waits for an answer to.
-    Input(Arc<Input>, oneshot::Sender<Result<Reply, InputError>>),
+    /// An input that someone waits for an answer to, as a step of a request if there is one.
+    Input(Arc<Input>, Option<Arc<RequestStep>>, oneshot::Sender<Result<Reply, InputError>>),
     /// A job ended.
     Done(Done),
     /// A job was not begun, because the node's lease was over by then; under which number.
@@ -179,9 +180,9 @@ impl<P: Performer> SessionTask<P> {
         if changed.is_empty() {
             return self.step(&Input::Revived).await.map(|_| ());
         }
-        self.step_with(&Input::Revived, Follow::Own).await?;
+        self.step_with(&Input::Revived, Follow::Own, None).await?;
         for changed in changed {
-            match self.step_with(&Input::ToolChanged(changed), Follow::Own).await {
+            match self.step_with(&Input::ToolChanged(changed), Follow::Own, None).await {
                 // A call that runs is run by the tool it was started with.
                 Ok(_) | Err(InputError::Refused(Refusal::Stale(_))) => {}
                 Err(error) => return Err(error),
@@ -265,9 +266,9 @@ impl<P: Performer> SessionTask<P> {
     /// Takes one letter; an error means that the session is not ours any more.
     async fn take(&mut self, letter: Letter) -> Result<(), InputError> {
         match letter {
-            Letter::Input(input, answer) => {
+            Letter::Input(input, request, answer) => {
                 self.was_asked = true;
-                let stepped = self.step(&input).await;
+                let stepped = self.step_for(&input, request).await;
                 let failed = stepped.as_ref().err().cloned();
                 // Nobody may be waiting any more; what was decided stands all the same.
                 answer.send(stepped).unwrap_or_default();
@@ -352,7 +353,7 @@ impl<P: Performer> SessionTask<P> {
     /// Whoever asks is told what the trouble is; what a job did is kept for later.
     fn set_aside(&mut self, letter: Letter, trouble: &InputError) {
         match letter {
-            Letter::Input(_, answer) => answer.send(Err(trouble.clone())).unwrap_or_default(),
+            Letter::Input(.., answer) => answer.send(Err(trouble.clone())).unwrap_or_default(),
             Letter::Done(_) | Letter::NotBegun(..) => self.backlog.push_back(letter),
             // Its claim lapses, and the session is looked at anyway once the store is back.
             Letter::Wake(_) => self.doubts_head = true,
@@ -361,12 +362,25 @@ impl<P: Performer> SessionTask<P> {
 
     /// Decide, append, then do; what leaves no trace is done first.
     async fn step(&mut self, input: &Input) -> Result<Reply, InputError> {
+        self.step_for(input, None).await
+    }
+
+    async fn step_for(
+        &mut self,
+        input: &Input,
+        request: Option<Arc<RequestStep>>,
+    ) -> Result<Reply, InputError> {
         let follow = if self.shared.is_draining() { Follow::Nothing } else { Follow::All };
-        self.step_with(input, follow).await
+        self.step_with(input, follow, request).await
     }
 
     /// When someone else appended meanwhile, their events are read and the input is decided anew.
-    async fn step_with(&mut self, input: &Input, follow: Follow) -> Result<Reply, InputError> {
+    async fn step_with(
+        &mut self,
+        input: &Input,
+        follow: Follow,
+        request: Option<Arc<RequestStep>>,
+    ) -> Result<Reply, InputError> {
         loop {
             if self.doubts_head {
                 self.reload().await?;
@@ -385,7 +399,8 @@ impl<P: Performer> SessionTask<P> {
             if follow == Follow::All {
                 self.run_ahead(&mut decision).await;
             }
-            let append = self.append(self.shared.clock.now(), &mut decision);
+            let mut append = self.append(self.shared.clock.now(), &mut decision);
+            append.request.clone_from(&request);
             self.shared.observer.pass(Boundary::Decided);
             match self.shared.store.append(&append).await {
                 Ok(head) => {
@@ -402,7 +417,7 @@ impl<P: Performer> SessionTask<P> {
                 Err(AppendError::Store(error)) => {
                     self.doubts_head = true;
                     self.owes_effects |= error.kind() == ErrorKind::Unknown;
-                    return Err(InputError::Store(error));
+                    return Err(InputError::from(error));
                 }
             }
         }
@@ -419,6 +434,7 @@ impl<P: Performer> SessionTask<P> {
             events: std::mem::take(&mut decision.events),
             snapshot,
             followed_by: FollowedBy::Anyone,
+            request: None,
         }
     }
 
@@ -490,7 +506,11 @@ impl<P: Performer> SessionTask<P> {
 fn is_lost(error: &InputError) -> bool {
     match error {
         InputError::Refused(Refusal::Internal(_)) => true,
-        InputError::Refused(_) | InputError::Overloaded | InputError::StoreAway(_) => false,
+        InputError::Refused(_)
+        | InputError::Overloaded
+        | InputError::StoreAway(_)
+        | InputError::UnderWayElsewhere
+        | InputError::Key(_) => false,
         InputError::Store(error) => !is_passing(error),
         InputError::UnknownSession
         | InputError::OwnedElsewhere { .. }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{Expired, Input};
-use haft_core::{Millis, SessionId};
+use haft_core::{Millis, SessionId, Timestamp};
 use haft_store::{Due, DueWork, Error};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -32,7 +32,11 @@ const HOLD: Millis = Millis::from_secs(10);
 pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings) {
     let mut changes = shared.store.changes();
     let mut outage = Outage::of("the store cannot be swept");
+    let mut forget_at = Instant::now();
     loop {
+        if forget_at <= Instant::now() {
+            forget_at = Instant::now() + forget_requests(&shared).await;
+        }
         let swept = sweep(&shared).await;
         if swept.is_ok() {
             outage.over();
@@ -49,6 +53,26 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
                 outage.failed(&error);
                 tokio::time::sleep(settings.sweep_every.max(RETRY_MIN)).await;
             }
+        }
+    }
+}
+
+/// How long requests are remembered that may be sent again. Clients are promised 24 hours.
+const REQUESTS_KEPT_FOR: Millis = Millis::from_secs(25 * 3600);
+
+/// How often requests that are too old are looked for, and how many are forgotten at once.
+const FORGET_EVERY: Duration = Duration::from_secs(600);
+const FORGET_MAX: u32 = 1_000;
+
+/// Forgets requests that nobody will send again; returns when to do so next.
+async fn forget_requests<P: Performer>(shared: &Shared<P>) -> Duration {
+    let before = Timestamp::from_ms(shared.clock.now().ms() - REQUESTS_KEPT_FOR.0 as i64);
+    match shared.store.forget_requests(before, FORGET_MAX).await {
+        Ok(gone) if gone == u64::from(FORGET_MAX) => Duration::ZERO,
+        Ok(_) => FORGET_EVERY,
+        Err(error) => {
+            tracing::debug!(%error, "old requests are not forgotten yet");
+            FORGET_EVERY
         }
     }
 }
@@ -142,7 +166,7 @@ async fn settle<P: Performer>(shared: Arc<Shared<P>>, due: Due) {
     match due.work {
         DueWork::Expiry { round } => {
             let expired = Input::Expired(Expired { call: due.call, round });
-            if let Err(error) = Shared::record(&shared, due.session, expired).await {
+            if let Err(error) = Shared::record(&shared, due.session, expired, None).await {
                 tracing::debug!(session = %due.session, %error, "an expiry changes nothing");
             }
         }

@@ -4,12 +4,15 @@
 //! disagree. Both databases come to their verdict by [`Prepared::verdict`], over what they read
 //! under the lock of the session's row (PostgreSQL) or in the only writer (SQLite).
 
+use std::sync::Arc;
+
 use haft_core::journal::{Entry, FORMAT, Head};
 use haft_core::session::{Event, State};
 use haft_core::{Millis, SessionId, Timestamp};
 
 use crate::error::{Error, ErrorKind};
 use crate::name::{NodeId, Tenant};
+use crate::request::RequestStep;
 use crate::rows::{Notice, Rows};
 use crate::work::Moment;
 
@@ -30,6 +33,8 @@ pub struct Append {
     pub snapshot: Option<Box<State>>,
     /// Who looks after the session when it was not its owner who appended.
     pub followed_by: FollowedBy,
+    /// The step of a request that may be sent again, recorded in the same transaction.
+    pub request: Option<Arc<RequestStep>>,
 }
 
 /// Who looks after a session once something was appended without its owner.
@@ -96,6 +101,8 @@ pub struct NewSession {
     pub events: Vec<Event>,
     /// The node that owns it from the start.
     pub owner: Option<NodeId>,
+    /// The step of a request that may be sent again, recorded in the same transaction.
+    pub request: Option<Arc<RequestStep>>,
 }
 
 /// A created session.
@@ -135,6 +142,7 @@ pub(crate) struct Prepared {
     pub(crate) rows: Rows,
     pub(crate) snapshot: Option<String>,
     pub(crate) followed_by: FollowedBy,
+    pub(crate) request: Option<Arc<RequestStep>>,
 }
 
 #[derive(Debug)]
@@ -158,7 +166,8 @@ pub(crate) struct Found {
 
 impl Prepared {
     pub(crate) fn append(append: &Append) -> Result<Self, Error> {
-        let Append { session, fence, expected, at, events, snapshot, followed_by } = append;
+        let Append { session, fence, expected, at, events, snapshot, followed_by, request } =
+            append;
         let mut head = *expected;
         let entries = entries(*session, &mut head, *at, events)?;
         let snapshot = snapshot.as_deref().map(serde_json::to_string).transpose();
@@ -174,6 +183,7 @@ impl Prepared {
             rows: Rows::of(*at, events),
             snapshot,
             followed_by: *followed_by,
+            request: request.clone(),
         })
     }
 
@@ -192,6 +202,7 @@ impl Prepared {
             rows: Rows::of(new.at, &new.events),
             snapshot: None,
             followed_by: FollowedBy::Anyone,
+            request: new.request.clone(),
         })
     }
 

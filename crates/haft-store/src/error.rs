@@ -37,6 +37,8 @@ pub enum ErrorKind {
     NotCompiled,
     /// The database may not be written to.
     ReadOnly,
+    /// Another run of the same request has made this write already; nothing was stored.
+    Repeated,
     /// A write could not be made durable, so that the store takes no more of them.
     Stopped,
     /// The connection was lost during the commit, and what became of it could not be found out.
@@ -78,7 +80,7 @@ impl Error {
 
     /// Returns whether the same request may work later without anyone's help.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self.kind, ErrorKind::Gone | ErrorKind::DiskFull)
+        matches!(self.kind, ErrorKind::Gone | ErrorKind::DiskFull | ErrorKind::Repeated)
     }
 
     /// Returns what someone can do about it.
@@ -105,6 +107,7 @@ impl Error {
             ErrorKind::ReadOnly => {
                 "make the directory and its files, or the database, writable for this user"
             }
+            ErrorKind::Repeated => "send the request again; it is answered as the first one was",
             ErrorKind::Stopped => "check the disk, then start the process again",
             ErrorKind::Unknown => "load the session to see whether it was stored",
             ErrorKind::WrongFile => "name a directory or database of its own for haft",

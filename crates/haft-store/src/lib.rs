@@ -35,6 +35,7 @@ mod notice;
 mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod request;
 mod rows;
 mod session;
 mod shared;
@@ -68,6 +69,7 @@ pub use notice::{
     StoredDelivery, Webhook,
 };
 pub use page::Page;
+pub use request::{Request, RequestId, RequestStep, Step, StoredRequest};
 pub use rows::{CallStage, SessionStatus};
 pub use session::{
     AcquireError, FoundCall, Lease, ListedSession, Loaded, SNAPSHOT_EVERY, SessionFilter,

@@ -26,6 +26,7 @@ use crate::name::{NodeId, Tenant};
 use crate::page::Page;
 #[cfg(feature = "postgres")]
 use crate::postgres::Postgres;
+use crate::request::Request;
 use crate::session::{
     AcquireError, FoundCall, Lease, ListedSession, Loaded, RawSession, SessionFilter, StoredCall,
     VerifyError,
@@ -92,6 +93,7 @@ macro_rules! on_backend {
 
 mod health;
 mod notices;
+mod requests;
 
 #[haft_macros::boxed]
 impl Store {
@@ -585,7 +587,7 @@ impl Store {
         by: &Actor,
         at: Timestamp,
     ) -> Result<Vec<u64>, PutError> {
-        on_backend!(self, put_versions(puts, Vec::<Erasure>::new(), by.clone(), at))
+        self.write_versions(puts, Vec::new(), by, at).await
     }
 
     /// Erases the content of versions for ever, and writes others in the same step; returns the
@@ -605,7 +607,7 @@ impl Store {
         by: &Actor,
         at: Timestamp,
     ) -> Result<Vec<u64>, PutError> {
-        on_backend!(self, put_versions(puts, erasures, by.clone(), at))
+        self.write_versions(puts, erasures, by, at).await
     }
 
     /// Reads a version and checks it against its hash.
@@ -618,7 +620,20 @@ impl Store {
         place: &Place,
         which: Which,
     ) -> Result<Option<StoredVersion>, Error> {
-        on_backend!(self, version(place.clone(), which))
+        let before = match which {
+            Which::Latest => Request::current().and_then(|request| request.version_before(place)),
+            Which::Number(_) => None,
+        };
+        let Some(before) = before else {
+            return on_backend!(self, version(place.clone(), which));
+        };
+        let seen: Result<Option<StoredVersion>, Error> =
+            on_backend!(self, version(place.clone(), Which::Number(before)));
+        match seen? {
+            // What was erased meanwhile is seen as it is now.
+            Some(gone) if gone.body.is_none() => on_backend!(self, version(place.clone(), which)),
+            seen => Ok(seen),
+        }
     }
 
     /// Lists the versions of a place, the latest first; a page goes on below a number.

@@ -32,7 +32,7 @@ impl Session {
         let opened = Opened { session: id, config, by: Actor::system() };
         let decision = decide(&State::Unopened, now, Input::Opened(opened))?;
         let tenant = Tenant::new("bench")?;
-        let new = NewSession { session: id, tenant, at: now, events: decision.events, owner: None };
+        let new = NewSession { session: id, tenant, at: now, events: decision.events, owner: None, request: None };
         let head = store.create_session(&new).await?.head;
         Ok(Self { store: store.clone(), id, state: decision.state, head })
     }
@@ -126,6 +126,7 @@ impl Session {
             snapshot: None,
             // As a node does that goes on with what it has decided about.
             followed_by: FollowedBy::Appender { now: Moment::Clock, hold: Millis::from_secs(2) },
+            request: None,
         }
     }
 

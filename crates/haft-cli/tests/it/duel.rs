@@ -50,7 +50,7 @@ async fn park(store: &Store, bits: u128) -> (SessionId, CallId) {
     let proposed = decide(&opened.state, at, proposed).unwrap();
     let events = [opened.events, proposed.events].concat();
     let tenant = Tenant::new("acme").unwrap();
-    let new = NewSession { session, tenant, at, events, owner: None };
+    let new = NewSession { session, tenant, at, events, owner: None, request: None };
     store.create_session(&new).await.unwrap();
     (session, call)
 }

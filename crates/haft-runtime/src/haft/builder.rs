@@ -14,6 +14,7 @@ use crate::fresh::fresh_bits;
 use crate::live::LiveStream;
 use crate::model::{Adviser, Model};
 use crate::registry::{RegisterError, Registered, Registry, Selector};
+use crate::request::Requests;
 use crate::supervision::supervise;
 use crate::tool::{Need, Services, Tool};
 #[cfg(feature = "policy-file")]
@@ -213,8 +214,9 @@ impl HaftBuilder {
         }
         let live = settings.live.clone();
         let toolbox = Arc::new(self.toolbox(Some(store.clone()), settings.clock.clone(), live)?);
+        let requests = Requests::new(store.clone(), settings.clock.clone());
         let driver = Driver::start(store, Arc::clone(&toolbox), &settings);
-        let haft = Haft { driver, toolbox };
+        let haft = Haft { driver, toolbox, requests };
         let settling = haft.without_hold();
         let settle = move || settling.clone().settle_for_ever();
         tokio::spawn(supervise(haft.store().clone(), "settling", settle));

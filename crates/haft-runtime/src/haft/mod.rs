@@ -5,6 +5,7 @@ mod calling;
 mod direct;
 mod error;
 mod grants;
+mod idempotent;
 mod looping;
 mod resolving;
 mod rules;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{CallCancelled, Config, Ended, Input, Interrupted, MessageArrived, Reply};
-use haft_core::{Actor, CallId, ContentBlock, MessageId, SessionId, Timestamp};
+use haft_core::{Actor, CallId, ContentBlock, Digest, MessageId, SessionId, Timestamp};
 use haft_store::{Store, Tenant};
 
 use crate::artifacts::Artifacts;
@@ -24,6 +25,7 @@ use crate::driver::Driver;
 use crate::error::InputError;
 use crate::live::LiveStream;
 use crate::registry::Registry;
+use crate::request::{Begun, RequestError, RequestKey, Requests};
 use crate::toolbox::{SealError, Toolbox};
 
 pub use builder::{BuildError, HaftBuilder};
@@ -31,9 +33,13 @@ pub use calling::{Answer, Waiting};
 pub use direct::Direct;
 pub use error::{CallError, ResolveError, UndoError};
 pub use grants::{GivenGrant, GrantError, Grants};
-pub use resolving::{GrantTerms, Response, Verdict};
+pub use idempotent::Idempotent;
+pub use resolving::{GrantTerms, Response, Said, Verdict};
 pub use rules::Ruled;
 pub(crate) use undoing::takes_back;
+
+/// How long a node that goes away waits for its last answers to be kept.
+const ANSWERS_KEPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// A running node: registered tools over a store.
 ///
@@ -45,6 +51,7 @@ pub(crate) use undoing::takes_back;
 pub struct Haft {
     driver: Driver<Toolbox>,
     toolbox: Arc<Toolbox>,
+    requests: Requests,
 }
 
 #[haft_macros::boxed]
@@ -213,16 +220,38 @@ impl Haft {
 
     /// Returns a handle for the node's own tasks, which does not keep the node alive.
     fn without_hold(&self) -> Self {
-        Self { driver: self.driver.without_hold(), toolbox: Arc::clone(&self.toolbox) }
+        Self {
+            driver: self.driver.without_hold(),
+            toolbox: Arc::clone(&self.toolbox),
+            requests: self.requests.clone(),
+        }
     }
 
     pub(crate) fn toolbox(&self) -> &Toolbox {
         &self.toolbox
     }
 
+    /// Begins a request that may be sent again, for whoever answers requests: what is done within
+    /// the scope of the request that is returned is done once, however often it is sent. `digest` is
+    /// the hash of what was sent.
+    ///
+    /// # Errors
+    ///
+    /// When the key was used for another request, or the first one is still being worked on.
+    pub async fn begin_request(
+        &self,
+        tenant: &Tenant,
+        caller: &Actor,
+        key: &RequestKey,
+        digest: Digest,
+    ) -> Result<Begun, RequestError> {
+        self.requests.begin((tenant, caller), key, digest).await
+    }
+
     /// Takes no more inputs, waits for what runs, and lets the sessions go.
     pub async fn shutdown(&self, patience: Duration) {
         self.driver.shutdown(patience).await;
+        self.requests.kept(ANSWERS_KEPT_WITHIN).await;
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use haft_core::permission::{Budget, Condition, StandingGrant};
 use haft_core::session::{
-    Call, DecidedBy, DecidedKind, Edit, Fit, Open, Phase, PolicyFacts, Refusal, Reply, Resolution,
-    Resolved, Returned, Settlement, Stale, State, SuspensionKind,
+    Call, DecidedBy, DecidedKind, Edit, Fit, Input, Interrupted, MessageArrived, Open, Phase,
+    PolicyFacts, Refusal, Reply, Resolution, Resolved, Returned, Settlement, Stale, State,
+    SuspensionKind,
 };
 use haft_core::tool::{Contract, Redaction};
 use haft_core::{
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 use super::Haft;
 use super::error::ResolveError;
 use crate::cancellation::CancellationToken;
-use crate::error::InputError;
+use crate::error::{BatchError, InputError};
 use crate::registry::Registered;
 use crate::tool::{Run, Scope};
 use crate::toolbox::{SealError, Wish};
@@ -69,6 +70,34 @@ impl Response {
             Self::Settle(Verdict::GiveUp) => DecidedKind::GiveUp,
         }
     }
+}
+
+/// One of several things that someone says to a session in one step.
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// A message.
+    Message(MessageArrived),
+    /// That the session is to stop what it does.
+    Interrupt(Interrupted),
+    /// How a wait ends.
+    Resolution {
+        /// The call that waits.
+        call: CallId,
+        /// By which it is recognised when it is said again.
+        id: ResolutionId,
+        /// Who says it.
+        by: Actor,
+        /// What they say.
+        response: Response,
+    },
+}
+
+/// What is to be done about a response.
+enum Checked {
+    /// It is to be recorded.
+    New(Box<Resolved>),
+    /// It was, and that was the reply.
+    Before(Reply),
 }
 
 /// What a person says about a call in doubt.
@@ -155,11 +184,56 @@ impl Haft {
         by: Actor,
         response: Response,
     ) -> Result<Reply, ResolveError> {
+        let wait = (session, call, round);
+        match self.checked_resolution(wait, id, by, response).await? {
+            Checked::New(resolved) => Ok(self.driver.resolve(session, *resolved).await?),
+            Checked::Before(reply) => Ok(reply),
+        }
+    }
+
+    /// Takes several things that someone says to a session in one step: all of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// Which of them is refused and why; then nothing has changed.
+    pub async fn take_all(
+        &self,
+        session: SessionId,
+        said: Vec<Said>,
+    ) -> Result<(), (Option<usize>, ResolveError)> {
+        let mut inputs = Vec::with_capacity(said.len());
+        for (at, said) in said.into_iter().enumerate() {
+            inputs.push(match said {
+                Said::Message(arrived) => Input::MessageArrived(arrived),
+                Said::Interrupt(interrupted) => Input::Interrupted(interrupted),
+                Said::Resolution { call, id, by, response } => {
+                    let wait = (session, call, None);
+                    let checked = self.checked_resolution(wait, id, by, response).await;
+                    match checked.map_err(|error| (Some(at), error))? {
+                        Checked::New(resolved) => Input::Resolved(*resolved),
+                        Checked::Before(_) => continue,
+                    }
+                }
+            });
+        }
+        let taken = self.driver.input_all(session, inputs).await;
+        taken.map_err(|BatchError { at, error }| (at, error.into()))
+    }
+
+    /// Checks what someone says about a wait, without recording it.
+    async fn checked_resolution(
+        &self,
+        (session, call, round): (SessionId, CallId, Option<u32>),
+        id: ResolutionId,
+        by: Actor,
+        response: Response,
+    ) -> Result<Checked, ResolveError> {
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
         let known = loaded.state.as_open().and_then(|open| Some((open, open.call(call)?)));
         let Some((open, waiting)) = known else {
-            return self.late(&loaded.state, session, call, id, &response).await;
+            let late = self.late(&loaded.state, session, call, id, &response).await;
+            return late.map(Checked::Before);
         };
         // Only the wait that was looked at is ended, also when the resolver names none.
         let round = round.or(match &waiting.phase {
@@ -171,7 +245,7 @@ impl Haft {
             (Err(_), Some(resolution)) => {
                 let policy = PolicyFacts::default();
                 let resolved = Resolved { id, call, round, by, resolution, policy };
-                return Ok(self.driver.resolve(session, resolved).await?);
+                return Ok(Checked::New(Box::new(resolved)));
             }
             (Err(gone), None) => return Err(gone),
         };
@@ -185,7 +259,7 @@ impl Haft {
         };
         let policy = self.toolbox.policy_facts(wish).await;
         let resolved = Resolved { id, call, round, by, resolution, policy };
-        Ok(self.driver.resolve(session, resolved).await?)
+        Ok(Checked::New(Box::new(resolved)))
     }
 
     /// Answers whoever resolves a call that is no longer in the turn, or whose session has ended:

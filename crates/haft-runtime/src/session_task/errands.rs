@@ -200,7 +200,14 @@ async fn create_child<P: Performer>(
     let tenant = parent.ok_or(InputError::UnknownSession)?.tenant;
     let now = shared.clock.now();
     let decision = note(&State::Unopened, now, Input::ChildOpened(opened.clone()))?;
-    let new = NewSession { session, tenant, at: now, events: decision.events, owner: None };
+    let new = NewSession {
+        session,
+        tenant,
+        at: now,
+        events: decision.events,
+        owner: None,
+        request: None,
+    };
     match shared.store.create_session(&new).await {
         Ok(_) | Err(CreateError::Exists) => {}
         Err(CreateError::Store(error)) => return Err(InputError::Store(error)),
@@ -213,7 +220,7 @@ async fn create_child<P: Performer>(
 async fn stop_child<P: Performer>(shared: &Arc<Shared<P>>, child: SessionId, looks: u32) -> Went {
     let note = Some("whoever had asked for this does not wait for it any more".to_owned());
     let input = Input::Interrupted(Interrupted { by: Actor::system(), note });
-    match Shared::input(shared, child, input).await {
+    match Shared::input(shared, child, input, None).await {
         Err(InputError::UnknownSession) if looks < LOOKS => {
             Went::NotYet(InputError::UnknownSession)
         }
@@ -246,7 +253,7 @@ async fn tell_parent<P: Performer>(
         resolution: Resolution::Result { result, directives, fit },
         policy: PolicyFacts::default(),
     };
-    match Shared::record(shared, parent.session, Input::Resolved(resolved)).await {
+    match Shared::record(shared, parent.session, Input::Resolved(resolved), None).await {
         // The child was faster than the word that the parent waits for it.
         Err(error @ InputError::Refused(Refusal::Stale(Stale::NotAwaiting))) => Went::NotYet(error),
         Ok(_) | Err(InputError::Refused(_) | InputError::UnknownSession) => Went::Done,
@@ -265,7 +272,7 @@ async fn report_up<P: Performer>(
         Ok(None) => return Went::Done,
         Err(error) => return Went::NotYet(InputError::Store(error)),
     };
-    match Shared::record(shared, root, report).await {
+    match Shared::record(shared, root, report, None).await {
         Ok(_) | Err(InputError::Refused(_) | InputError::UnknownSession) => Went::Done,
         Err(error) => Went::NotYet(error),
     }

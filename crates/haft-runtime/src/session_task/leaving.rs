@@ -95,7 +95,7 @@ impl<P: Performer> SessionTask<P> {
                 Some(Letter::NotBegun(task, number)) => {
                     self.end_running(task.key(), number);
                 }
-                Some(Letter::Input(_, answer)) => {
+                Some(Letter::Input(.., answer)) => {
                     answer.send(Err(error.clone())).unwrap_or_default();
                 }
                 Some(Letter::Wake(_)) => {}
@@ -111,7 +111,7 @@ impl<P: Performer> SessionTask<P> {
         self.letters.close();
         while let Ok(letter) = self.letters.try_recv() {
             match letter {
-                Letter::Input(_, answer) => answer.send(Err(error.clone())).unwrap_or_default(),
+                Letter::Input(.., answer) => answer.send(Err(error.clone())).unwrap_or_default(),
                 Letter::Done(done) => Shared::report_late(&self.shared, self.session, done),
                 Letter::NotBegun(..) | Letter::Wake(_) => {}
             }

@@ -76,7 +76,9 @@ impl ToolContext {
             let (expected, events) = (loaded.head, decision.events);
             let fence = Fence::Anyone;
             let (snapshot, followed_by) = (None, FollowedBy::Anyone);
-            let append = Append { session, fence, expected, at, events, snapshot, followed_by };
+            let request = None;
+            let append =
+                Append { session, fence, expected, at, events, snapshot, followed_by, request };
             match store.append(&append).await {
                 Ok(_) => {
                     let (first_seq, events) = (expected.seq + 1, append.events.into());

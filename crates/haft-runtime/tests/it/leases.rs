@@ -108,7 +108,7 @@ async fn orphan(store: &Store, bits: u128) {
     let at = Timestamp::from_ms(1_000);
     let events = decide(&State::Unopened, at, opened).unwrap().events;
     let owner = Some(NodeId::new("dead").unwrap());
-    let new = NewSession { session, tenant: tenant(), at, events, owner };
+    let new = NewSession { session, tenant: tenant(), at, events, owner, request: None };
     store.create_session(&new).await.unwrap();
 }
 

@@ -160,6 +160,16 @@ changes! {
      JOIN webhook_kinds ON webhook_kinds.tenant = sessions.tenant AND webhook_kinds.kind = t.kind"
 }
 
+changes! {
+    /// Steps of requests that may be sent again. One that is there already fails the statement, and
+    /// the whole transaction with it.
+    Requests {
+        session: Bytes, id: Bytes, step: String, digest: Bytes, at: i64, note: Option<String>,
+    }
+    "INSERT INTO requests (session, id, step, digest, at, note)
+     SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])"
+}
+
 /// Everything that a batch of accepted appends changes.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -174,11 +184,12 @@ pub(super) struct Batch {
     due_timers: DueTimers,
     wakes: Wakes,
     notices: Notices,
+    requests: Requests,
 }
 
 impl Batch {
     /// Every statement of a batch, to be prepared before the first one is sent.
-    pub(super) const STATEMENTS: [&'static str; 11] = [
+    pub(super) const STATEMENTS: [&'static str; 12] = [
         Heads::SQL,
         Events::SQL,
         Snapshots::SQL,
@@ -190,6 +201,7 @@ impl Batch {
         DueTimers::SQL,
         Wakes::SQL,
         Notices::SQL,
+        Requests::SQL,
     ];
 
     pub(super) fn add(&mut self, prepared: &Prepared) {
@@ -236,6 +248,11 @@ impl Batch {
                 FollowedBy::Appender { now, hold } => (number(hold.0), given(now)),
             };
             self.wakes.push((key(prepared.session), number(head.seq), hold, now));
+        }
+        if let Some(step) = &prepared.request {
+            let (request, digest) = (id(step.request.0), step.digest.as_bytes().to_vec());
+            let (name, note, begun) = (step.step.clone(), step.note.clone(), step.at.ms());
+            self.requests.push((key(prepared.session), request, name, digest, begun, note));
         }
     }
 
@@ -311,7 +328,14 @@ impl Batch {
             unless(failed, self.over_timers.send(connected)),
             unless(failed, self.due_timers.send(connected)),
             unless(failed, self.wakes.send(connected)),
-            unless(failed, self.notices.send(connected)),
+            async {
+                let (notices, requests) = tokio::join!(
+                    biased;
+                    unless(failed, self.notices.send(connected)),
+                    unless(failed, self.requests.send(connected)),
+                );
+                notices.and(requests)
+            },
             unless(failed, connected.run("COMMIT")),
         );
         <[_; 12]>::from(sent).into_iter().collect()

@@ -1,6 +1,7 @@
 //! Artifacts and versions in PostgreSQL.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use haft_core::{Actor, ArtifactId, ArtifactRef, Digest, SessionId, Timestamp};
 use tokio_postgres::Row;
@@ -9,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use super::batch::id;
 use super::erase::erase;
 use super::link::{Connected, Link, is_lost, trouble};
-use super::{Postgres, column};
+use super::{Postgres, column, requests};
 use crate::content::{
     ArtifactError, Erasure, Latest, NewArtifact, Place, Put, PutError, StoredArtifact,
     StoredVersion, VersionInfo, Which, matching,
@@ -18,6 +19,12 @@ use crate::error::{Error, ErrorKind};
 use crate::key::{digest, id_bits, moment, number, unsigned};
 use crate::name::Tenant;
 use crate::page::Page;
+use crate::request::{RequestStep, note_of, repeated};
+
+/// How long the outcome of a lost commit is asked for before its caller is told that it is not
+/// known.
+const ASK_FOR: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// How often a write that expects nothing in particular is tried against others of its kind.
 const TRIES_MAX: u32 = 100;
@@ -69,14 +76,15 @@ impl Postgres {
         &self,
         puts: Vec<Put>,
         erasures: Vec<Erasure>,
-        by: Actor,
-        at: Timestamp,
+        (by, at): (Actor, Timestamp),
+        step: Option<Arc<RequestStep>>,
     ) -> Result<Vec<u64>, PutError> {
         let by = serde_json::to_string(&by).map_err(Error::corrupt)?;
         let exclusive = Arc::clone(&self.exclusive);
         let task = tokio::spawn(async move {
             let link = exclusive.lock().await;
-            put_versions(&link, &puts, &erasures, &by, at).await
+            let writing = Writing { puts: &puts, erasures: &erasures, by: &by, at, step };
+            put_versions(&link, &writing).await
         });
         let ended = || Error::new(ErrorKind::Internal, "a write did not come to its end");
         task.await.map_err(|_| ended())?
@@ -194,33 +202,29 @@ impl From<tokio_postgres::Error> for Failed {
     }
 }
 
+/// What a transaction writes.
+struct Writing<'a> {
+    puts: &'a [Put],
+    erasures: &'a [Erasure],
+    by: &'a str,
+    at: Timestamp,
+    step: Option<Arc<RequestStep>>,
+}
+
 /// The key of the versions' table settles who was first: two that write the same number cannot
 /// both commit, and the second looks again.
-async fn put_versions(
-    link: &Link,
-    puts: &[Put],
-    erasures: &[Erasure],
-    by: &str,
-    at: Timestamp,
-) -> Result<Vec<u64>, PutError> {
+async fn put_versions(link: &Link, writing: &Writing<'_>) -> Result<Vec<u64>, PutError> {
     let mut connected = link.connected().await?;
     if connected.run("BEGIN").await.is_err() {
         connected = link.fresh(&connected).await?;
         connected.run("BEGIN").await.map_err(|error| trouble(&error))?;
     }
     for _ in 0..TRIES_MAX {
-        let tried = match try_put(&connected, puts, by, at).await {
-            Ok(numbers) => erase(&connected, erasures).await.map(|()| numbers),
-            Err(failed) => Err(failed),
-        };
-        match tried {
+        match try_all(&connected, writing).await {
             Ok(numbers) => {
                 return match connected.run("COMMIT").await {
                     Ok(()) => Ok(numbers),
-                    Err(error) if is_lost(&error) => {
-                        let context = "the connection was lost during the commit of a version";
-                        Err(Error::new(ErrorKind::Unknown, context).into())
-                    }
+                    Err(error) if is_lost(&error) => find_out(link, writing, numbers).await,
                     Err(error) => Err(trouble(&error).into()),
                 };
             }
@@ -236,6 +240,64 @@ async fn put_versions(
     }
     drop(connected.run("ROLLBACK").await);
     Err(Error::new(ErrorKind::Gone, "other writers were faster every time").into())
+}
+
+/// Everything but the commit.
+async fn try_all(connected: &Connected, writing: &Writing<'_>) -> Result<Vec<u64>, Failed> {
+    if let Some(step) = &writing.step
+        && requests::is_done(connected, step).await?
+    {
+        return Err(repeated().into());
+    }
+    let numbers = try_put(connected, writing.puts, writing.by, writing.at).await?;
+    erase(connected, writing.erasures).await?;
+    if let Some(step) = &writing.step {
+        let note = note_of(writing.puts, &numbers)?;
+        requests::record(connected, step, Some(&note)).await?;
+    }
+    Ok(numbers)
+}
+
+/// Asks the database what became of a commit whose answer was lost: nobody is told that it failed
+/// when it did not. The row is locked, which waits for whatever the lost connection left running.
+async fn find_out(
+    link: &Link,
+    writing: &Writing<'_>,
+    numbers: Vec<u64>,
+) -> Result<Vec<u64>, PutError> {
+    let context = "the connection was lost during the commit of a version";
+    let unknown = || PutError::from(Error::new(ErrorKind::Unknown, context));
+    let (Some(put), Some(version)) = (writing.puts.first(), numbers.first()) else {
+        return Err(unknown());
+    };
+    let hash = put.body.as_deref().map(|body| Digest::of_bytes(body).as_bytes().to_vec());
+    let (tenant, space, key) = parts(&put.place);
+    let (version, at) = (number(*version), writing.at.ms());
+    let sql = "SELECT digest IS NOT DISTINCT FROM $5 AND author = $6 AND at = $7 FROM versions
+               WHERE tenant = $1 AND space = $2 AND key = $3 AND number = $4";
+    let until = Instant::now() + ASK_FOR;
+    while Instant::now() < until {
+        let values: super::Values<'_> = &[&tenant, &space, &key, &version, &hash, &writing.by, &at];
+        let Ok(rows) = link.query(sql, values).await else {
+            tokio::time::sleep(ASK_EVERY).await;
+            continue;
+        };
+        return match rows.first().map(|row| column::<bool>(row, 0)).transpose()? {
+            Some(true) => Ok(numbers),
+            // Another wrote this version: whoever expected none is told to look again.
+            Some(false) => {
+                let current = unsigned(version)?;
+                Err(PutError::Moved { place: put.place.clone(), current })
+            }
+            None if Instant::now() + ASK_EVERY < until => {
+                // The lost connection may still be about to commit.
+                tokio::time::sleep(ASK_EVERY).await;
+                continue;
+            }
+            None => Err(unknown()),
+        };
+    }
+    Err(unknown())
 }
 
 async fn try_put(

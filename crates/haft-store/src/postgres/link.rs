@@ -191,6 +191,7 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Error {
         Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => ErrorKind::ReadOnly,
         Some(code) if *code == SqlState::DUPLICATE_TABLE => ErrorKind::WrongFile,
         Some(code) if *code == SqlState::DATA_CORRUPTED => ErrorKind::Corrupt,
+        Some(_) if is_repeated(error) => ErrorKind::Repeated,
         Some(code) if *code == SqlState::IO_ERROR => ErrorKind::Stopped,
         Some(_) if pooler::is_refused_greeting(error) => ErrorKind::Invalid,
         // A wrong name or password ends the connection too, and stays wrong.
@@ -210,6 +211,14 @@ pub(super) fn trouble(error: &tokio_postgres::Error) -> Error {
         true => Error::new(kind, format!("{context}; {}", pooler::REFUSED_GREETING)),
         false => Error::new(kind, context),
     }
+}
+
+/// Whether the step of a request was there already.
+fn is_repeated(error: &tokio_postgres::Error) -> bool {
+    let of_requests =
+        |error: &tokio_postgres::error::DbError| error.constraint() == Some("requests_pkey");
+    error.code() == Some(&SqlState::UNIQUE_VIOLATION)
+        && error.as_db_error().is_some_and(of_requests)
 }
 
 /// Whether the two do not agree on TLS, or the certificate is not to be trusted: it will not get

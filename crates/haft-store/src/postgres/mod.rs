@@ -20,6 +20,7 @@ mod plain;
 mod pooler;
 mod probe;
 mod repair;
+mod requests;
 mod schema;
 mod sessions;
 mod text;

@@ -6,10 +6,11 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params}
 use super::heads::{Heads, Stored};
 use super::journal::NewPiece;
 use super::notices::{self, Hearers};
-use super::time;
+use super::{requests, time};
 use crate::append::{AppendError, FollowedBy, Found, Opening, Prepared, SNAPSHOT_FORMAT};
 use crate::error::Error;
 use crate::key::{digest, id_bytes, number, unsigned};
+use crate::request::repeated;
 use crate::rows::{CallChange, RetryChange, SessionStatus, WaitChange, word};
 
 type Verdict = rusqlite::Result<Result<Head, AppendError>>;
@@ -21,6 +22,11 @@ pub(super) fn append(
     prepared: &Prepared,
     piece: Option<&NewPiece>,
 ) -> Verdict {
+    if let Some(step) = prepared.request.as_deref()
+        && requests::is_done(connection, step)?
+    {
+        return Ok(Err(repeated().into()));
+    }
     let stored = match heads.get(prepared.session) {
         Some(stored) => Some(stored),
         None => match stored(connection, prepared)? {
@@ -44,6 +50,9 @@ pub(super) fn append(
         }
     };
     heads.put(prepared.session, written);
+    if let Some(step) = prepared.request.as_deref() {
+        requests::record(connection, step, None)?;
+    }
     let key = written.key;
     for change in &prepared.rows.calls {
         write_call(connection, prepared, key, change)?;

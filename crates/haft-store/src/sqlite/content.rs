@@ -1,11 +1,13 @@
 //! Artifacts and versions in SQLite.
 
+use std::sync::Arc;
+
 use haft_core::{Actor, ArtifactId, ArtifactRef, Digest, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::erase::erase;
 use super::writer::Hint;
-use super::{Fault, Sqlite, settled};
+use super::{Fault, Sqlite, requests, settled};
 use crate::content::{
     ArtifactError, Erasure, Latest, NewArtifact, Place, Put, PutError, StoredArtifact,
     StoredVersion, VersionInfo, Which, matching,
@@ -14,6 +16,7 @@ use crate::error::Error;
 use crate::key::{digest, id_bits, id_bytes, moment, number, unsigned};
 use crate::name::Tenant;
 use crate::page::Page;
+use crate::request::{RequestStep, note_of, repeated};
 
 impl Sqlite {
     pub(crate) async fn put_artifact(
@@ -46,13 +49,18 @@ impl Sqlite {
         &self,
         puts: Vec<Put>,
         erasures: Vec<Erasure>,
-        by: Actor,
-        at: Timestamp,
+        (by, at): (Actor, Timestamp),
+        step: Option<Arc<RequestStep>>,
     ) -> Result<Vec<u64>, PutError> {
         let by = serde_json::to_string(&by).map_err(Error::corrupt)?;
         let hint = if erasures.is_empty() { Hint::Nothing } else { Hint::Erased };
         self.writer
             .write(hint, move |connection| {
+                if let Some(step) = step.as_deref()
+                    && requests::is_done(connection, step)?
+                {
+                    return Ok(Err(repeated().into()));
+                }
                 let numbers = match next_numbers(connection, &puts) {
                     Ok(Ok(numbers)) => numbers,
                     Ok(Err(moved)) => return Ok(Err(moved)),
@@ -60,6 +68,13 @@ impl Sqlite {
                 };
                 write_versions(connection, &puts, &numbers, &by, at)?;
                 erase(connection, &erasures)?;
+                if let Some(step) = step.as_deref() {
+                    let note = match note_of(&puts, &numbers) {
+                        Ok(note) => note,
+                        Err(error) => return Ok(Err(error.into())),
+                    };
+                    requests::record(connection, step, Some(&note))?;
+                }
                 Ok(Ok(numbers))
             })
             .await

@@ -20,6 +20,7 @@ mod notices;
 mod probe;
 mod readers;
 mod repair;
+mod requests;
 mod sessions;
 mod text;
 mod work;

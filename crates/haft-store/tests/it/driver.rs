@@ -53,7 +53,8 @@ impl Session {
         let opened = Input::ChildOpened(ChildOpened { delegation, by: ann(), parent });
         let events = decide(&State::Unopened, START, opened).unwrap().events;
         let tenant = Tenant::new("acme").unwrap();
-        let new = NewSession { session: child, tenant, at: START, events, owner: None };
+        let new =
+            NewSession { session: child, tenant, at: START, events, owner: None, request: None };
         store.create_session(&new).await.unwrap();
         child
     }
@@ -73,7 +74,7 @@ impl Session {
         let decision = decide(&State::Unopened, now, Input::Opened(opened)).unwrap();
         let tenant = Tenant::new(tenant).unwrap();
         let events = decision.events;
-        let new = NewSession { session: id, tenant, at: now, events, owner };
+        let new = NewSession { session: id, tenant, at: now, events, owner, request: None };
         let created = store.create_session(&new).await.unwrap();
         let (state, head, epoch) = (decision.state, created.head, created.epoch);
         Self { store: store.clone(), id, state, head, epoch, now }
@@ -125,7 +126,8 @@ impl Session {
     pub(crate) fn append_of(&self, fence: Fence, events: Vec<Event>) -> Append {
         let (session, expected, at) = (self.id, self.head, self.now);
         let followed_by = FollowedBy::Anyone;
-        Append { session, fence, expected, at, events, snapshot: None, followed_by }
+        let (snapshot, request) = (None, None);
+        Append { session, fence, expected, at, events, snapshot, followed_by, request }
     }
 
     /// Keeps the state as the point from which loading starts.

@@ -36,7 +36,14 @@ fn a_session_is_created_once_and_an_unknown_one_is_told_from_an_empty_one() {
         let session = Session::create(&store, "acme").await;
         let tenant = Tenant::new("other").unwrap();
         let (events, owner) = (vec![], None);
-        let again = NewSession { session: session.id, tenant, at: session.now, events, owner };
+        let again = NewSession {
+            session: session.id,
+            tenant,
+            at: session.now,
+            events,
+            owner,
+            request: None,
+        };
         assert_eq!(store.create_session(&again).await, Err(CreateError::Exists));
         assert_eq!(store.load(session.id).await.unwrap().unwrap().tenant.as_str(), "acme");
 

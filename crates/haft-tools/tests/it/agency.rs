@@ -73,7 +73,7 @@ impl Agency {
             Err(refusal) => panic!("{refusal}"),
         };
         let (tenant, at) = (Tenant::new("test").unwrap(), Timestamp::from_ms(2_000_000));
-        let new = NewSession { session: child, tenant, at, events, owner: None };
+        let new = NewSession { session: child, tenant, at, events, owner: None, request: None };
         self.node.haft().store().create_session(&new).await.unwrap();
         child
     }
@@ -104,6 +104,7 @@ impl Agency {
             events: vec![Event::LearningCaptured { learning }],
             snapshot: None,
             followed_by: FollowedBy::Anyone,
+            request: None,
         };
         store.append(&append).await.unwrap();
     }

@@ -1,0 +1,340 @@
+//! Requests that may be sent again: which one is meant, whether it is under way here, and what it
+//! was answered with.
+//!
+//! A request is recognised by its caller and their idempotency key or, for clients that retry by
+//! themselves and say so, by its caller and what was sent. What it did is recorded by its writes
+//! (`haft_store::Request`); the finished answer is kept beside them shortly afterwards, in a write
+//! that nobody waits for. An answer that was lost in between is made again: the request is run once
+//! more, and all that was done is skipped.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use haft_core::{Actor, Digest, Millis, Timestamp};
+use haft_store::{
+    Error as StoreError, Request, RequestId, RequestStep, Store, StoredRequest, Tenant,
+};
+use tokio::sync::{OnceCell, watch};
+
+use crate::clock::Clock;
+
+/// The longest idempotency key.
+const KEY_MAX: usize = 255;
+
+/// How long a retry without a key is matched with a request that has no answer.
+const UNANSWERED_FOR: Millis = Millis::from_secs(600);
+
+/// How long it is matched with one that was answered: a client retries within seconds after an
+/// answer was lost, and much later the same words are meant to be said again.
+const ANSWERED_FOR: Millis = Millis::from_secs(120);
+
+/// How long whoever sends a request again waits for the first one.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// The largest answer that is kept; a larger one is made again.
+const ANSWER_MAX: usize = 256 << 10;
+
+/// How many answers may wait to be kept; those beyond are made again when they are asked for.
+const UNKEPT_MAX: usize = 1_024;
+
+/// How often answers are tried to be kept while the store is away.
+const KEEP_EVERY: Duration = Duration::from_millis(500);
+const KEEP_TRIES: u32 = 20;
+
+/// What identifies a request to whoever sends it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestKey {
+    /// The caller chose a key for it.
+    Given(String),
+    /// A client that retries by itself sends it for the first time.
+    FirstTry,
+    /// Such a client sends it again.
+    Retry,
+}
+
+/// Why a request is not begun.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The key is not one.
+    #[error("an idempotency key has 1 to {KEY_MAX} printable ASCII characters")]
+    BadKey,
+    /// The key was sent before, with another request.
+    #[error(
+        "this idempotency key was used for another request; use a new key, or send the first \
+         request unchanged"
+    )]
+    Reused,
+    /// The first one is still being worked on.
+    #[error("the first request with this key is still being worked on; send it again shortly")]
+    UnderWay,
+    /// The store has trouble.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How a request begins.
+#[derive(Debug)]
+pub enum Begun {
+    /// It is to be worked on.
+    Work(WorkingRequest),
+    /// It was answered before, with this.
+    Answered(String),
+}
+
+/// A request that is being worked on here; whoever sends it again waits until this is dropped.
+#[derive(Debug)]
+pub struct WorkingRequest {
+    request: Request,
+    requests: Requests,
+    done: watch::Sender<()>,
+}
+
+impl WorkingRequest {
+    /// Returns the request, to work on within its scope.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Ends it with an answer, which whoever sends it again gets.
+    pub fn answered(self, answer: String) {
+        if answer.len() <= ANSWER_MAX {
+            let at = self.requests.0.clock.now();
+            self.requests.keep(self.request.answered(answer, at));
+        }
+    }
+}
+
+impl Drop for WorkingRequest {
+    fn drop(&mut self) {
+        self.requests.state().under_way.remove(&self.request.id());
+        // Whoever waits looks again.
+        self.done.send_replace(());
+    }
+}
+
+/// The requests of a node; a clone shares them.
+#[derive(Debug, Clone)]
+pub(crate) struct Requests(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    clock: Clock,
+    salt: OnceCell<Vec<u8>>,
+    state: Mutex<Status>,
+}
+
+#[derive(Debug, Default)]
+struct Status {
+    under_way: BTreeMap<RequestId, UnderWay>,
+    /// Answers that are not kept in the store yet.
+    unkept: HashMap<RequestId, RequestStep>,
+    is_keeping: bool,
+}
+
+#[derive(Debug, Clone)]
+struct UnderWay {
+    digest: Digest,
+    done: watch::Receiver<()>,
+}
+
+impl Requests {
+    pub(crate) fn new(store: Store, clock: Clock) -> Self {
+        let (salt, state) = (OnceCell::new(), Mutex::default());
+        Self(Arc::new(Inner { store, clock, salt, state }))
+    }
+
+    /// Begins a request of a caller; `digest` is the hash of what was sent.
+    pub(crate) async fn begin(
+        &self,
+        (tenant, caller): (&Tenant, &Actor),
+        key: &RequestKey,
+        digest: Digest,
+    ) -> Result<Begun, RequestError> {
+        let salt = self.0.salt.get_or_try_init(|| self.0.store.request_salt()).await?;
+        let caller = format!("{:?} {}", caller.kind, caller.id.as_str());
+        let id_of = |parts: &[&[u8]]| {
+            let whose: [&[u8]; 3] = [salt, tenant.as_str().as_bytes(), caller.as_bytes()];
+            let hash = Digest::of_parts(&[&whose, parts].concat());
+            let bytes = hash.as_bytes().iter().take(16);
+            bytes.fold(0u128, |bits, byte| bits << 8 | u128::from(*byte))
+        };
+        match key {
+            RequestKey::Given(key) => {
+                let is_key = (1..=KEY_MAX).contains(&key.len());
+                if !is_key || !key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+                    return Err(RequestError::BadKey);
+                }
+                self.begin_as(RequestId(id_of(&[b"key", key.as_bytes()])), digest).await
+            }
+            RequestKey::FirstTry | RequestKey::Retry => {
+                let prefix = id_of(&[b"sent", digest.as_bytes()]);
+                let now = self.0.clock.now();
+                let earlier = match key {
+                    RequestKey::Retry => self.earlier(prefix, now).await?,
+                    _ => None,
+                };
+                match earlier {
+                    Some(id) => self.begin_as(id, digest).await,
+                    None => {
+                        let id = RequestId(timed(prefix, now, nonce()));
+                        let working = self.claim(id, digest);
+                        Ok(Begun::Work(working.map_err(|_| RequestError::UnderWay)?))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins the request that has this id, once nobody here works on it.
+    async fn begin_as(&self, id: RequestId, digest: Digest) -> Result<Begun, RequestError> {
+        loop {
+            let working = match self.claim(id, digest) {
+                Ok(working) => working,
+                Err(UnderWay { digest: other, .. }) if other != digest => {
+                    return Err(RequestError::Reused);
+                }
+                Err(UnderWay { mut done, .. }) => {
+                    // That the first one is gone without a word is as good as that it is over.
+                    let over = tokio::time::timeout(WAIT_MAX, done.changed()).await;
+                    over.map_err(|_| RequestError::UnderWay)?.unwrap_or_default();
+                    continue;
+                }
+            };
+            let unkept = self.state().unkept.get(&id).cloned();
+            if let Some(RequestStep { digest: other, note, .. }) = unkept {
+                return match note.filter(|_| other == digest) {
+                    Some(answer) => Ok(Begun::Answered(answer)),
+                    None => Err(RequestError::Reused),
+                };
+            }
+            return match self.0.store.requests(id..=id).await?.pop() {
+                None => Ok(Begun::Work(working)),
+                Some(stored) if stored.digest != digest => Err(RequestError::Reused),
+                Some(StoredRequest { answer: Some((answer, _)), .. }) => {
+                    Ok(Begun::Answered(answer))
+                }
+                Some(stored) => {
+                    let mut working = working;
+                    working.request = Request::again(stored);
+                    Ok(Begun::Work(working))
+                }
+            };
+        }
+    }
+
+    /// Finds the request that a client means which sends something again without a key: the latest
+    /// of the same words that was not answered, else the latest that was.
+    async fn earlier(
+        &self,
+        prefix: u128,
+        now: Timestamp,
+    ) -> Result<Option<RequestId>, RequestError> {
+        let since = Timestamp::from_ms(now.ms() - UNANSWERED_FOR.0 as i64);
+        let range = RequestId(timed(prefix, since, 0))..=RequestId(timed(prefix, now, u16::MAX));
+        let under_way = self.state().under_way.range(range.clone()).next_back().map(|(id, _)| *id);
+        if under_way.is_some() {
+            return Ok(under_way);
+        }
+        let unkept = self.unkept(&range);
+        let stored = self.0.store.requests(range).await?;
+        let mut answered = unkept.clone();
+        for StoredRequest { id, answer, .. } in stored.iter().rev() {
+            match answer {
+                None if !unkept.contains_key(id) => return Ok(Some(*id)),
+                None => {}
+                Some((_, at)) => _ = answered.insert(*id, *at),
+            }
+        }
+        let recent = answered.into_iter().filter(|(_, at)| *at + ANSWERED_FOR >= now);
+        Ok(recent.map(|(id, _)| id).max())
+    }
+
+    fn unkept(&self, range: &RangeInclusive<RequestId>) -> BTreeMap<RequestId, Timestamp> {
+        let state = self.state();
+        let within = state.unkept.iter().filter(|(id, _)| range.contains(id));
+        within.map(|(id, answer)| (*id, answer.at)).collect()
+    }
+
+    /// Says that a request is worked on here; fails when it is already.
+    fn claim(&self, id: RequestId, digest: Digest) -> Result<WorkingRequest, UnderWay> {
+        let mut state = self.state();
+        if let Some(under_way) = state.under_way.get(&id) {
+            return Err(under_way.clone());
+        }
+        let (sender, done) = watch::channel(());
+        state.under_way.insert(id, UnderWay { digest, done });
+        let request = Request::new(id, digest, self.0.clock.now());
+        Ok(WorkingRequest { request, requests: self.clone(), done: sender })
+    }
+
+    /// Keeps an answer, soon.
+    fn keep(&self, answer: RequestStep) {
+        let mut state = self.state();
+        if state.unkept.len() >= UNKEPT_MAX {
+            return;
+        }
+        state.unkept.insert(answer.request, answer);
+        if !std::mem::replace(&mut state.is_keeping, true) {
+            drop(tokio::spawn(self.clone().keep_all()));
+        }
+    }
+
+    /// Keeps answers until there are no more. Those that came meanwhile share a write.
+    async fn keep_all(self) {
+        let mut tries = 0;
+        loop {
+            let answers: Vec<_> = {
+                let mut state = self.state();
+                if state.unkept.is_empty() {
+                    state.is_keeping = false;
+                    return;
+                }
+                state.unkept.values().cloned().collect()
+            };
+            let ids: Vec<_> = answers.iter().map(|answer| answer.request).collect();
+            match self.0.store.keep_answers(answers).await {
+                Ok(()) => tries = 0,
+                Err(error) if tries < KEEP_TRIES => {
+                    tracing::debug!(%error, "answers are not kept yet; trying again");
+                    tries += 1;
+                    tokio::time::sleep(KEEP_EVERY).await;
+                    continue;
+                }
+                Err(error) => tracing::warn!(%error, "answers to requests were not kept"),
+            }
+            let mut state = self.state();
+            ids.iter().for_each(|id| _ = state.unkept.remove(id));
+        }
+    }
+
+    /// Waits until no answer is left to be kept, unless that takes long.
+    pub(crate) async fn kept(&self, at_most: Duration) {
+        let until = tokio::time::Instant::now() + at_most;
+        while self.state().is_keeping && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Status> {
+        // Every change is one insert or remove, so that a panic leaves it whole.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An id of a request without a key: what was sent, then when, then a number that tells two apart.
+/// Those of the same words stand together, in the order of their time.
+fn timed(prefix: u128, at: Timestamp, nonce: u16) -> u128 {
+    let time = u64::try_from(at.ms()).unwrap_or(0) & ((1 << 48) - 1);
+    prefix >> 64 << 64 | u128::from(time) << 16 | u128::from(nonce)
+}
+
+fn nonce() -> u16 {
+    let mut bytes = [0u8; 2];
+    // Without randomness two requests of the same words in the same millisecond are told apart by
+    // the second being refused.
+    getrandom::fill(&mut bytes).unwrap_or_default();
+    u16::from_be_bytes(bytes)
+}
