@@ -22,6 +22,7 @@
 mod append;
 mod client;
 mod content;
+mod erased;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod examine;
@@ -45,6 +46,7 @@ pub use content::{
     ArtifactError, Document, Erased, Erasure, Expected, Hit, NewArtifact, Place, Put, PutError,
     Query, StoredArtifact, StoredVersion, VersionInfo, Which,
 };
+pub use erased::{EraseError, ErasedSession, ErasureRequest};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "postgres")]
 pub use examine::{PostgresReport, examine_postgres};

@@ -84,6 +84,7 @@ macro_rules! on_backend {
     };
 }
 
+mod erasures;
 mod notices;
 
 #[haft_macros::boxed]

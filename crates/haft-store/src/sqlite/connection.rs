@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/3.sql"),
     include_str!("migrations/4.sql"),
     include_str!("migrations/5.sql"),
+    include_str!("migrations/6.sql"),
 ];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
@@ -74,8 +75,8 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(during)?;
     recognise(&connection, path)?;
     connection.busy_timeout(BUSY_WAIT).map_err(during)?;
-    // Checkpoints are made beside the writer. What a page does not hold any more is overwritten
-    // where the page is written anyway, so that erasing finds no second copy left behind.
+    // Checkpoints are made beside the writer. What a page does not hold any more is overwritten, and
+    // so are pages that become free, so that erasing finds no second copy left behind.
     let settings = "
         PRAGMA journal_mode = WAL;
         PRAGMA synchronous = FULL;
@@ -83,7 +84,7 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
         PRAGMA wal_autocheckpoint = 0;
         PRAGMA journal_size_limit = 67108864;
         PRAGMA cache_size = -16384;
-        PRAGMA secure_delete = FAST;";
+        PRAGMA secure_delete = ON;";
     connection.execute_batch(settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;
     // The directory is ours alone: whoever holds a session, a wake or a delivery, or has clients, is

@@ -9,6 +9,7 @@ mod clients;
 mod connection;
 mod content;
 mod erase;
+mod erasures;
 mod examine;
 mod heads;
 mod journal;
@@ -50,7 +51,7 @@ pub(crate) struct Sqlite {
     heads: Heads,
     hearers: Hearers,
     readers: Arc<Readers>,
-    _claim: Claim,
+    claim: Claim,
 }
 
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Sqlite {
         let connections = (0..N_READERS).map(|_| connection::reader(&claim.database));
         let connections = Mutex::new(connections.collect::<Result<_, _>>()?);
         let readers = Arc::new(Readers { free: Arc::new(Semaphore::new(N_READERS)), connections });
-        Ok(Self { writer, heads, hearers, readers, _claim: claim })
+        Ok(Self { writer, heads, hearers, readers, claim })
     }
 
     pub(crate) async fn append(&self, prepared: Prepared) -> Result<Head, AppendError> {
