@@ -24,6 +24,7 @@ mod node_lease;
 mod outage;
 mod performer;
 pub mod registry;
+mod restored;
 pub mod schema;
 mod session_task;
 mod standing;
@@ -42,8 +43,8 @@ pub use driver::{Driver, Settings};
 pub use error::InputError;
 pub use fresh::fresh_bits;
 pub use haft::{
-    Answer, BuildError, CallError, Direct, GivenGrant, GrantError, GrantTerms, Grants, Haft,
-    HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
+    Answer, BuildError, CallError, Direct, Erasing, GivenGrant, GrantError, GrantTerms, Grants,
+    Haft, HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step, Tap};
 pub use model::{
@@ -52,6 +53,7 @@ pub use model::{
 };
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
+pub use restored::{MarkedRestored, mark_restored};
 pub use standing::{HeldGrant, Holder, LedgerError};
 pub use supervision::supervise;
 #[doc(hidden)]

@@ -64,5 +64,5 @@ pub use session::{
     AcquireError, FoundCall, Lease, ListedSession, Loaded, SNAPSHOT_EVERY, SessionFilter,
     StoredCall, VerifyError,
 };
-pub use store::{Changes, Store};
+pub use store::{COPY_MARK, Changes, Store};
 pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};

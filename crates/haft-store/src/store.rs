@@ -87,6 +87,8 @@ macro_rules! on_backend {
 mod erasures;
 mod notices;
 
+pub use erasures::COPY_MARK;
+
 #[haft_macros::boxed]
 impl Store {
     /// Opens the embedded store in a directory, which is created if there is none. Needs the

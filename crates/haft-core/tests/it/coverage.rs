@@ -19,9 +19,9 @@ use haft_core::session::{
     ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, Goal,
     GoalSet, GrantOffered, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
     ModelAnswered, ModelFailed, Opened, ParentTold, Phase, PolicyFacts, Preview, Previewed,
-    Reconfigured, Report, Resolution, Restored, RetryDue, Returned, Settlement, State, Stopping, Summary,
-    SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled,
-    WakeQueued, Word,
+    Reconfigured, Report, Resolution, Restored, RetryDue, Returned, Settlement, State, Stopping,
+    Summary, SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified,
+    WakeCancelled, WakeQueued, Word,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{

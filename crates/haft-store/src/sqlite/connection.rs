@@ -55,6 +55,24 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// Removes copies of the database that a process which was killed has left behind: they hold
+    /// what may have been erased since.
+    pub(crate) fn remove_copies(&self) {
+        let (Some(directory), Some(name)) = (self.database.parent(), self.database.file_name())
+        else {
+            return;
+        };
+        let begins = format!("{}{}", name.to_string_lossy(), crate::store::COPY_MARK);
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&begins) {
+                // One that cannot be removed now is tried again at the next start.
+                drop(std::fs::remove_file(entry.path()));
+            }
+        }
+    }
+}
+
 fn io_error(error: &io::Error, path: &Path) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,

@@ -106,7 +106,8 @@ impl Sqlite {
         page: Page<SessionId>,
     ) -> Result<Vec<ListedSession>, Error> {
         self.read(move |connection| {
-            let sql = "SELECT id, tenant, status, head_seq, created_at, updated_at, 0, agent, parent
+            let sql =
+                "SELECT id, tenant, status, head_seq, created_at, updated_at, 0, agent, parent
                        FROM sessions
                        WHERE updated_at < ?1 AND status IN ('idle', 'ended') AND parent IS NULL
                          AND (?2 IS NULL OR id > ?2)
@@ -280,7 +281,8 @@ fn remove_rows(
     for sql in ["DELETE FROM wakes WHERE session = ?1", "DELETE FROM sessions WHERE key = ?1"] {
         connection.prepare_cached(sql)?.execute([key])?;
     }
-    for sql in ["DELETE FROM deliveries WHERE session = ?1", "DELETE FROM clients WHERE session = ?1"]
+    for sql in
+        ["DELETE FROM deliveries WHERE session = ?1", "DELETE FROM clients WHERE session = ?1"]
     {
         connection.prepare_cached(sql)?.execute([id])?;
     }

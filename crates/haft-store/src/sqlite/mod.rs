@@ -64,6 +64,7 @@ struct Readers {
 impl Sqlite {
     pub(crate) fn open(directory: &Path, measures: &Arc<Measures>) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
+        claim.remove_copies();
         let heads = Heads::default();
         let writer = Writer::start(&claim.database, heads.clone(), Arc::clone(measures))?;
         let hearers = Hearers::find(&connection::reader(&claim.database)?);

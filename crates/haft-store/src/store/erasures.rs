@@ -12,6 +12,10 @@ use crate::page::Page;
 use crate::session::ListedSession;
 use crate::work::Moment;
 
+/// What the names of copies of the database contain that are being made beside it. Those that a
+/// process which was killed has left behind are removed when the store is opened.
+pub const COPY_MARK: &str = ".copy-";
+
 #[haft_macros::boxed]
 impl Store {
     /// Keeps that a session is to be erased, so that it is even if this process ends before.

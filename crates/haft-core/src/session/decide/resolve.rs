@@ -15,9 +15,7 @@ use crate::session::input::{ClientGone, Expired, PolicyFacts, Returned, is_deepe
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 use crate::session::state::{Call, DecidedBy, Phase};
-use crate::session::suspension::{
-    Decided, DecidedKind, SuspendReason, Suspension, SuspensionKind,
-};
+use crate::session::suspension::{Decided, DecidedKind, SuspendReason, Suspension, SuspensionKind};
 use crate::time::Timestamp;
 
 /// Who ends which wait.

@@ -52,9 +52,7 @@ impl Draft {
             Phase::Waiting(wait) if wait.kind == SuspensionKind::Elicitation => {
                 self.doubt(id, SuspensionKind::Elicitation)
             }
-            Phase::Waiting(wait)
-                if wait.kind == SuspensionKind::ClientExec && only_looks(call) =>
-            {
+            Phase::Waiting(wait) if wait.kind == SuspensionKind::ClientExec && only_looks(call) => {
                 self.doubt(id, SuspensionKind::ClientExec)
             }
             Phase::Waiting(_) | Phase::Previewing { .. } | Phase::Ready { .. } => {
