@@ -293,7 +293,7 @@ impl<P: Performer> Driver<P> {
     ) -> Result<Reply, InputError> {
         self.shared.asked.store(true, Ordering::Relaxed);
         let (call, id, kind) = (resolved.call, resolved.id, resolved.resolution.kind());
-        match self.record(session, Input::Resolved(resolved)).await {
+        match self.record_or_decide(session, resolved).await {
             Err(InputError::Refused(Refusal::Stale(Stale::Unknown))) => {
                 let decided = self.decided(session, call).await?;
                 if decided.resolution == Some(id) && decided.kind == kind {
@@ -303,6 +303,24 @@ impl<P: Performer> Driver<P> {
                 Err(InputError::Refused(Refusal::Stale(Stale::Decided { by, decision, at })))
             }
             reply => reply,
+        }
+    }
+
+    /// Records the end of a wait. What follows from it may have to be begun in the same step, such
+    /// as a preview, which only the session's owner can do.
+    async fn record_or_decide(
+        &self,
+        session: SessionId,
+        resolved: Resolved,
+    ) -> Result<Reply, InputError> {
+        match self.record(session, Input::Resolved(resolved.clone())).await {
+            Err(InputError::Refused(Refusal::NeedsOwner)) => {
+                as_a_step(session, |request| {
+                    Shared::input(&self.shared, session, Input::Resolved(resolved), request)
+                })
+                .await
+            }
+            recorded => recorded,
         }
     }
 

@@ -25,6 +25,7 @@ mod outage;
 mod performer;
 pub mod registry;
 mod request;
+mod restored;
 pub mod schema;
 mod session_task;
 mod standing;
@@ -43,8 +44,9 @@ pub use driver::{Driver, Settings};
 pub use error::{BatchError, InputError};
 pub use fresh::fresh_bits;
 pub use haft::{
-    Answer, BuildError, CallError, Direct, GivenGrant, GrantError, GrantTerms, Grants, Haft,
-    HaftBuilder, Idempotent, ResolveError, Response, Ruled, Said, UndoError, Verdict, Waiting,
+    Answer, BuildError, CallError, Direct, Erasing, GivenGrant, GrantError, GrantTerms, Grants,
+    Haft, HaftBuilder, Idempotent, ResolveError, Response, Ruled, Said, UndoError, Verdict,
+    Waiting,
 };
 pub use live::{Heard, Live, LiveStream, SessionListener, Step, Tap};
 pub use model::{
@@ -54,6 +56,7 @@ pub use model::{
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
 pub use request::{Begun, RequestError, RequestKey, WorkingRequest};
+pub use restored::{MarkedRestored, mark_restored};
 pub use standing::{HeldGrant, Holder, LedgerError};
 pub use supervision::supervise;
 #[doc(hidden)]

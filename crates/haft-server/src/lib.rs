@@ -11,6 +11,7 @@
 //!   who calls; `feed` turns a log into events; `routes` has a file for each resource.
 
 mod app;
+pub mod backup;
 mod caller;
 mod connections;
 mod console;

@@ -24,6 +24,7 @@ mod append;
 mod audit;
 mod client;
 mod content;
+mod erased;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod examine;
@@ -55,6 +56,7 @@ pub use content::{
     ArtifactError, Document, Erased, Erasure, Expected, Hit, NewArtifact, Place, Put, PutError,
     Query, StoredArtifact, StoredVersion, VersionInfo, Which,
 };
+pub use erased::{EraseError, ErasedSession, ErasureRequest};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "sqlite")]
 pub use examine::{
@@ -75,6 +77,6 @@ pub use session::{
     AcquireError, FoundCall, Lease, ListedSession, Loaded, SNAPSHOT_EVERY, SessionFilter,
     StoredCall, VerifyError,
 };
-pub use store::{Changes, Store};
+pub use store::{COPY_MARK, Changes, Store};
 pub use watch::{ChangedBy, Watch};
 pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};

@@ -217,6 +217,7 @@ impl Rows {
             Event::SessionReconfigured { .. }
             | Event::SessionInterrupted { .. }
             | Event::SessionEnding { .. }
+            | Event::SessionRestored { .. }
             | Event::MessageReceived { .. }
             | Event::TurnRetried { .. }
             | Event::TurnAnswered { .. }

@@ -143,6 +143,12 @@ pub enum VerifyError {
         /// Where it ends.
         found: u64,
     },
+    /// What is kept of an erased session is missing, out of place or changed.
+    #[error("erasure {number} is missing, or is not what was recorded")]
+    Erasure {
+        /// Its place among the erasures.
+        number: u64,
+    },
     /// The store has trouble.
     #[error(transparent)]
     Store(#[from] Error),

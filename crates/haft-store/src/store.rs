@@ -91,9 +91,12 @@ macro_rules! on_backend {
     };
 }
 
+mod erasures;
 mod health;
 mod notices;
 mod requests;
+
+pub use erasures::COPY_MARK;
 
 #[haft_macros::boxed]
 impl Store {

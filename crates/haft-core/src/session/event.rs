@@ -77,6 +77,15 @@ pub enum Event {
     /// Nothing more happens here.
     #[serde(rename = "session.ended")]
     SessionEnded {},
+    /// The store was put back from a backup: what happened after the backup is not known.
+    #[serde(rename = "session.restored")]
+    SessionRestored {
+        /// Who put it back.
+        by: Actor,
+        /// When the backup was made, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backed_up_at: Option<Timestamp>,
+    },
     /// A message came in.
     #[serde(rename = "message.received")]
     MessageReceived {
@@ -456,6 +465,7 @@ impl Event {
             | Self::SessionInterrupted { .. }
             | Self::SessionEnding { .. }
             | Self::SessionEnded {}
+            | Self::SessionRestored { .. }
             | Self::MessageReceived { .. }
             | Self::TurnStarted { .. }
             | Self::TurnRetried { .. }
@@ -485,6 +495,7 @@ impl Event {
             Self::SessionInterrupted { .. } => "session.interrupted",
             Self::SessionEnding { .. } => "session.ending",
             Self::SessionEnded {} => "session.ended",
+            Self::SessionRestored { .. } => "session.restored",
             Self::MessageReceived { .. } => "message.received",
             Self::TurnStarted { .. } => "turn.started",
             Self::TurnRetried { .. } => "turn.retried",

@@ -22,6 +22,7 @@ use crate::json;
 use crate::name::ToolName;
 use crate::outcome::{CallResult, ContentBlock, Directives, Failure, Output};
 use crate::permission::{SourceReport, StandingGrant};
+use crate::time::Timestamp;
 use crate::tool::Contract;
 
 /// Something that happened to a session.
@@ -87,6 +88,8 @@ pub enum Input {
     Ended(Ended),
     /// Someone wants the model asked again without saying anything new.
     TurnAsked(TurnAsked),
+    /// The store was put back from a backup, so that what was open then may have happened since.
+    Restored(Restored),
     /// A process took the session over; whatever ran in another is gone.
     Revived,
     /// Events were appended by someone else; look again at what can go on.
@@ -114,6 +117,7 @@ impl Input {
             | Self::WakeQueued(_)
             | Self::WakeCancelled(_)
             | Self::ChildReported(_)
+            | Self::Restored(_)
             | Self::Ended(_) => true,
             Self::Opened(_)
             | Self::ChildOpened(_)
@@ -132,6 +136,15 @@ impl Input {
             | Self::Woken => false,
         }
     }
+}
+
+/// Someone put the store back to an earlier moment.
+#[derive(Debug, Clone)]
+pub struct Restored {
+    /// Who put it back.
+    pub by: Actor,
+    /// When the backup was made, if that is known.
+    pub backed_up_at: Option<Timestamp>,
 }
 
 /// Someone wants the model asked again, after it failed or a limit stopped it.

@@ -68,6 +68,8 @@ pub enum SuspendReason {
     InDoubt,
     /// Its tool gave the work to a child.
     Delegated,
+    /// The store was put back from a backup, and the call may have run since the backup was made.
+    Restored,
 }
 
 /// What a call would do, shown before it is approved.

@@ -19,9 +19,9 @@ use haft_core::session::{
     ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, Goal,
     GoalSet, GrantOffered, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
     ModelAnswered, ModelFailed, Opened, ParentTold, Phase, PolicyFacts, Preview, Previewed,
-    Reconfigured, Report, Resolution, RetryDue, Returned, Settlement, State, Stopping, Summary,
-    SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified, WakeCancelled,
-    WakeQueued, Word,
+    Reconfigured, Report, Resolution, Restored, RetryDue, Returned, Settlement, State, Stopping,
+    Summary, SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified,
+    WakeCancelled, WakeQueued, Word,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
 use haft_core::{
@@ -160,6 +160,7 @@ fn session_inputs(world: &mut World) -> Vec<Column> {
         ("root told", Input::RootTold),
         ("wake queued", Input::WakeQueued(WakeQueued { wake: wake_at(world.now), by: ann() })),
         ("wake cancelled", Input::WakeCancelled(cancelled)),
+        ("restored", Input::Restored(Restored { by: ann(), backed_up_at: None })),
         ("revived", Input::Revived),
         ("woken", Input::Woken),
     ]
@@ -276,12 +277,13 @@ fn variant(input: &Input) -> &'static str {
         Input::GrantRevoked(_) => "grant revoked",
         Input::Ended(_) => "ended",
         Input::TurnAsked(_) => "turn asked",
+        Input::Restored(_) => "restored",
         Input::Revived => "revived",
         Input::Woken => "woken",
     }
 }
 
-const VARIANTS: usize = 32;
+const VARIANTS: usize = 33;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {

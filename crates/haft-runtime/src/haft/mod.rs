@@ -3,6 +3,7 @@
 mod builder;
 mod calling;
 mod direct;
+mod erasing;
 mod error;
 mod grants;
 mod idempotent;
@@ -31,6 +32,7 @@ use crate::toolbox::{SealError, Toolbox};
 pub use builder::{BuildError, HaftBuilder};
 pub use calling::{Answer, Waiting};
 pub use direct::Direct;
+pub use erasing::Erasing;
 pub use error::{CallError, ResolveError, UndoError};
 pub use grants::{GivenGrant, GrantError, Grants};
 pub use idempotent::Idempotent;

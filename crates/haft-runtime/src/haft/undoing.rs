@@ -89,6 +89,18 @@ impl Haft {
         Ok(record.map(|Record { session, call }| (session, call)))
     }
 
+    /// Returns the session in which a call is taken back, whatever became of that.
+    pub(super) async fn undo_session(
+        &self,
+        tenant: &Tenant,
+        call: CallId,
+    ) -> Result<Option<SessionId>, InputError> {
+        let place = Place::new(tenant.clone(), SPACE, &call.to_string())?;
+        let current = self.store().version(&place, Which::Latest).await?;
+        let record = current.and_then(|version| read(version.body.as_deref()?));
+        Ok(record.map(|record| record.session))
+    }
+
     /// What was taken back in time is so for ever; what only waits for a yes by now is not.
     async fn undone_in_time(
         &self,

@@ -10,6 +10,7 @@ mod batch;
 mod clients;
 mod content;
 mod erase;
+mod erasures;
 mod examine;
 mod hints;
 mod link;

@@ -11,6 +11,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/5.sql"),
     include_str!("migrations/6.sql"),
     include_str!("migrations/7.sql"),
+    include_str!("migrations/8.sql"),
 ];
 
 /// Nodes that start at the same moment wait for each other here. Any number will do that no other

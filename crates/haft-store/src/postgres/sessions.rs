@@ -270,7 +270,7 @@ fn stored_call(row: &Row) -> Result<StoredCall, Error> {
     })
 }
 
-fn listed_session(row: &Row) -> Result<ListedSession, Error> {
+pub(super) fn listed_session(row: &Row) -> Result<ListedSession, Error> {
     let unknown = || Error::corrupt("a session's status is not a known word");
     let (agent, parent): (Option<String>, Option<&[u8]>) = (column(row, 7)?, column(row, 8)?);
     Ok(ListedSession {

@@ -3,6 +3,7 @@
 use haft_core::journal::Head;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
+use super::erasures::empty_snapshot;
 use super::heads::{Heads, Stored};
 use super::journal::NewPiece;
 use super::notices::{self, Hearers};
@@ -61,13 +62,7 @@ pub(super) fn append(
         notices::tell(connection, prepared, key)?;
     }
     if let Some(snapshot) = &prepared.snapshot {
-        cached(
-            connection,
-            "INSERT INTO snapshots (session, seq, format, body) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (session) DO UPDATE
-             SET seq = excluded.seq, format = excluded.format, body = excluded.body",
-        )?
-        .execute(params![key, number(prepared.head.seq), SNAPSHOT_FORMAT, snapshot])?;
+        write_snapshot(connection, key, prepared.head.seq, snapshot)?;
     }
     if prepared.wakes() {
         let claimed_until = match prepared.followed_by {
@@ -77,6 +72,23 @@ pub(super) fn append(
         wake(connection, key, prepared.head.seq, claimed_until)?;
     }
     Ok(Ok(prepared.head))
+}
+
+/// Stores a snapshot after all others, and empties the one that it replaces.
+fn write_snapshot(
+    connection: &Connection,
+    key: i64,
+    seq: u64,
+    snapshot: &str,
+) -> rusqlite::Result<()> {
+    let sql = "SELECT snapshot FROM sessions WHERE key = ?1";
+    let earlier: Option<i64> = cached(connection, sql)?.query_row([key], |row| row.get(0))?;
+    let sql = "INSERT INTO snapshots (session, seq, format, body) VALUES (?1, ?2, ?3, ?4)";
+    cached(connection, sql)?.execute(params![key, number(seq), SNAPSHOT_FORMAT, snapshot])?;
+    let place = connection.last_insert_rowid();
+    let sql = "UPDATE sessions SET snapshot = ?2 WHERE key = ?1";
+    cached(connection, sql)?.execute([key, place])?;
+    earlier.map_or(Ok(()), |earlier| empty_snapshot(connection, earlier))
 }
 
 /// Marks a session as one to look at. Whoever holds an earlier wake does not hold this one.

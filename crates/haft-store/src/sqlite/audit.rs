@@ -205,7 +205,8 @@ pub(super) fn complete(
     calls: &mut Calls<'_>,
 ) -> Result<StoredSession, Fault> {
     stored.calls = calls.of(key)?;
-    let sql = "SELECT seq, format, body FROM snapshots WHERE session = ?1";
+    let sql = "SELECT seq, format, body FROM snapshots
+               WHERE place = (SELECT snapshot FROM sessions WHERE key = ?1)";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([key])?;
     if let Some(row) = rows.next()? {

@@ -34,6 +34,22 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    /// Removes copies of the database that a process which was killed has left behind: they hold
+    /// what may have been erased since.
+    pub(crate) fn remove_copies(&self) {
+        let (Some(directory), Some(name)) = (self.database.parent(), self.database.file_name())
+        else {
+            return;
+        };
+        let begins = format!("{}{}", name.to_string_lossy(), crate::store::COPY_MARK);
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&begins) {
+                // One that cannot be removed now is tried again at the next start.
+                drop(fs::remove_file(entry.path()));
+            }
+        }
+    }
+
     pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
         let doing = |error: &io::Error| io_error(error, directory);
         fs::create_dir_all(directory).map_err(|error| doing(&error))?;

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/5.sql"),
     include_str!("migrations/6.sql"),
     include_str!("migrations/7.sql"),
+    include_str!("migrations/8.sql"),
 ];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
@@ -37,8 +38,8 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
     recognise(&connection, path)?;
     connection.busy_timeout(BUSY_WAIT).map_err(during)?;
     mark::require_whole(&connection, path)?;
-    // Checkpoints are made beside the writer. What a page does not hold any more is overwritten
-    // where the page is written anyway, so that erasing finds no second copy left behind.
+    // Checkpoints are made beside the writer. What a page does not hold any more is overwritten, and
+    // so are pages that become free, so that erasing finds no second copy left behind.
     let settings = "
         PRAGMA journal_mode = WAL;
         PRAGMA synchronous = FULL;
@@ -46,7 +47,7 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
         PRAGMA wal_autocheckpoint = 0;
         PRAGMA journal_size_limit = 67108864;
         PRAGMA cache_size = -16384;
-        PRAGMA secure_delete = FAST;";
+        PRAGMA secure_delete = ON;";
     connection.execute_batch(settings).map_err(during)?;
     migrate(&mut connection).map_err(during)?;
     // The directory is ours alone: whoever holds a session, a wake or a delivery, or has clients, is

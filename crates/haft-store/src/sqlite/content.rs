@@ -161,7 +161,19 @@ pub(super) fn parts(place: &Place) -> (&str, &str, &str) {
     (place.tenant().as_str(), place.space(), place.key())
 }
 
-fn put_blob(connection: &Connection, body: &[u8]) -> rusqlite::Result<Digest> {
+/// Empties the contents that nobody refers to any more. The row stays, empty and under no name:
+/// SQLite fills the gap of a row that goes with its neighbours, and may leave a copy of them where
+/// they were, which nothing could erase.
+pub(super) fn blank_blobs(connection: &Connection, digests: &[Vec<u8>]) -> rusqlite::Result<()> {
+    let mut unused = connection.prepare_cached(
+        "UPDATE blobs SET digest = randomblob(32), body = x'' WHERE digest = ?1
+           AND NOT EXISTS (SELECT 1 FROM versions WHERE versions.digest = ?1)
+           AND NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.digest = ?1)",
+    )?;
+    digests.iter().try_for_each(|digest| unused.execute([digest]).map(drop))
+}
+
+pub(super) fn put_blob(connection: &Connection, body: &[u8]) -> rusqlite::Result<Digest> {
     let digest = Digest::of_bytes(body);
     connection
         .prepare_cached("INSERT INTO blobs (digest, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::content::parts;
+use super::content::{blank_blobs, parts};
 use crate::content::Erasure;
 
 /// The versions that are meant.
@@ -18,15 +18,7 @@ macro_rules! of_the_meant {
 }
 
 pub(super) fn erase(connection: &Connection, erasures: &[Erasure]) -> rusqlite::Result<()> {
-    if erasures.is_empty() {
-        return Ok(());
-    }
-    // Pages that become free are overwritten too, which costs a write of each and so is not the
-    // rule. It counts from when it is prepared: a cached statement would say nothing.
-    connection.execute_batch("PRAGMA secure_delete = ON")?;
-    let erased = erasures.iter().try_for_each(|erasure| erase_one(connection, erasure));
-    connection.execute_batch("PRAGMA secure_delete = FAST")?;
-    erased
+    erasures.iter().try_for_each(|erasure| erase_one(connection, erasure))
 }
 
 fn erase_one(connection: &Connection, erasure: &Erasure) -> rusqlite::Result<()> {
@@ -40,12 +32,5 @@ fn erase_one(connection: &Connection, erasure: &Erasure) -> rusqlite::Result<()>
     connection
         .prepare_cached(of_the_meant!("UPDATE versions SET digest = NULL"))?
         .execute(meant)?;
-    // The row stays, empty and under no name: SQLite fills the gap of a row that goes with its
-    // neighbours, and may leave a copy of them where they were, which nothing could erase.
-    let mut unused = connection.prepare_cached(
-        "UPDATE blobs SET digest = randomblob(32), body = x'' WHERE digest = ?1
-           AND NOT EXISTS (SELECT 1 FROM versions WHERE versions.digest = ?1)
-           AND NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.digest = ?1)",
-    )?;
-    digests.iter().try_for_each(|digest| unused.execute([digest]).map(|_| ()))
+    blank_blobs(connection, &digests)
 }

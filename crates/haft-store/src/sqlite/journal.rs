@@ -202,6 +202,37 @@ impl Log {
         Ok(joined(pieces.into_iter().rev(), after))
     }
 
+    /// Empties every row of the log, after `look` has seen what it held. Where the chain has lost a
+    /// link, every row there is is looked for.
+    pub(super) fn erase(
+        &self,
+        connection: &Connection,
+        mut look: impl FnMut(&Entry),
+    ) -> Result<(), Fault> {
+        let mut clear = |place| -> Result<Option<i64>, Fault> {
+            let Some(piece) = self.piece(connection, place)? else { return Ok(None) };
+            piece.entries.iter().for_each(&mut look);
+            let sql = "UPDATE events SET session = 0, seq = 0, previous = NULL, mark = NULL,
+                         at = 0, format = 0, parts = x'', body = '' WHERE place = ?1";
+            connection.prepare_cached(sql)?.execute([place])?;
+            Ok(piece.previous)
+        };
+        let mut next = self.tail;
+        while let Some(place) = next {
+            next = clear(place)?;
+        }
+        let sql = "SELECT place FROM events WHERE session = ?1 AND mark IS NOT NULL";
+        let marked = connection.prepare_cached(sql)?.exists([self.key])?;
+        let sql = "SELECT place FROM events WHERE session = ?1";
+        let mut statement = connection.prepare_cached(sql)?;
+        let left = match marked {
+            true => statement.query_map([self.key], |row| row.get(0))?.collect(),
+            false => Ok(Vec::new()),
+        };
+        let left: Vec<i64> = left?;
+        left.into_iter().try_for_each(|place| clear(place).map(drop))
+    }
+
     fn piece(&self, connection: &Connection, place: i64) -> Result<Option<Piece>, Fault> {
         let sql = "SELECT seq, previous, at, format, parts, body FROM events
                    WHERE place = ?1 AND session = ?2";

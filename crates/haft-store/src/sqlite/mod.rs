@@ -11,6 +11,7 @@ mod clients;
 mod connection;
 mod content;
 mod erase;
+mod erasures;
 mod examine;
 mod files;
 mod heads;
@@ -65,6 +66,7 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) fn open(directory: &Path, shared: &Shared) -> Result<Self, Error> {
         let claim = Claim::take(directory)?;
+        claim.remove_copies();
         let heads = Heads::default();
         let writer = Writer::start(&claim, heads.clone(), shared.clone())?;
         let hearers = Hearers::find(&connection::reader(&claim.database)?);

@@ -121,6 +121,8 @@ fn mend(
             }
         }
         Difference::Snapshot => {
+            let forget = "UPDATE sessions SET snapshot = NULL WHERE key = ?1";
+            connection.prepare_cached(forget)?.execute([log.key])?;
             let sql = "DELETE FROM snapshots WHERE session = ?1";
             connection.prepare_cached(sql)?.execute([log.key])?;
         }

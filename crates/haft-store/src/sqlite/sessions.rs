@@ -284,7 +284,8 @@ fn read_session(
 }
 
 fn snapshot(connection: &Connection, key: i64) -> Result<Option<RawSnapshot>, Fault> {
-    let sql = "SELECT seq, format, body FROM snapshots WHERE session = ?1";
+    let sql = "SELECT seq, format, body FROM snapshots
+               WHERE place = (SELECT snapshot FROM sessions WHERE key = ?1)";
     let row = connection.prepare_cached(sql)?.query_row([key], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
     });
@@ -338,7 +339,7 @@ fn stored_call(row: &Row<'_>) -> Result<StoredCall, Fault> {
     })
 }
 
-fn listed_session(row: &Row<'_>) -> Result<ListedSession, Fault> {
+pub(super) fn listed_session(row: &Row<'_>) -> Result<ListedSession, Fault> {
     let (tenant, status): (String, String) = (row.get(1)?, row.get(2)?);
     let id = row.get_ref(0)?.as_blob().map_err(Error::corrupt)?;
     let unknown = || Error::corrupt("a session's status is not a known word");

@@ -264,6 +264,7 @@ impl Projection {
             | Event::SessionInterrupted { .. }
             | Event::SessionEnding { .. }
             | Event::SessionEnded {}
+            | Event::SessionRestored { .. }
             | Event::MessageReceived { .. }
             | Event::TurnStarted { .. }
             | Event::TurnRetried { .. }

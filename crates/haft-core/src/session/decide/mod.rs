@@ -9,6 +9,7 @@ mod propose;
 mod recover;
 mod redefine;
 mod resolve;
+mod restore;
 mod session;
 mod stop;
 mod wake;
@@ -146,6 +147,7 @@ impl Draft {
             Input::GrantRevoked(revoked) => self.revoke_grant(revoked),
             Input::Ended(ended) => self.end_session(ended),
             Input::TurnAsked(asked) => self.ask_model_again(&asked),
+            Input::Restored(restored) => self.restore(restored),
             Input::Revived => self.recover(),
             Input::Woken => self.stop_again(),
         }

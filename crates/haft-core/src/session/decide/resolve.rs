@@ -15,7 +15,7 @@ use crate::session::input::{ClientGone, Expired, PolicyFacts, Returned, is_deepe
 use crate::session::refusal::{Refusal, Stale};
 use crate::session::resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 use crate::session::state::{Call, DecidedBy, Phase};
-use crate::session::suspension::{Decided, DecidedKind, Suspension, SuspensionKind};
+use crate::session::suspension::{Decided, DecidedKind, SuspendReason, Suspension, SuspensionKind};
 use crate::time::Timestamp;
 
 /// Who ends which wait.
@@ -190,7 +190,11 @@ impl Draft {
                     return Err(Refusal::Misfit { message });
                 }
                 self.decided(resolver, Decided::RunAgain)?;
-                self.go_on(resolver.call, policy)
+                match self.call(resolver.call)?.phase {
+                    // Nothing had let it run when it came into doubt.
+                    Phase::Proposed => self.ask(resolver.call, SuspendReason::Restored),
+                    _ => self.go_on(resolver.call, policy),
+                }
             }
             Settlement::GiveUp => {
                 self.decided(resolver, Decided::GiveUp)?;

@@ -203,10 +203,11 @@ fn resolved(
             let basis = Basis::Grant(*used);
             ready(Permit { digest: call.arguments.digest(), basis }, StartCause::First)
         }
-        Decided::RunAgain => {
-            let permit = suspension.permit.clone().ok_or("nothing let it run before")?;
-            ready(permit, StartCause::Settled)
-        }
+        Decided::RunAgain => match suspension.permit.clone() {
+            Some(permit) => ready(permit, StartCause::Settled),
+            // In the backup nobody had approved it yet, so it is asked about.
+            None => Some(Phase::Proposed),
+        },
         Decided::Deny { .. }
         | Decided::Answer { .. }
         | Decided::Result { .. }

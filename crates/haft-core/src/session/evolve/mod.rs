@@ -117,7 +117,9 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         Event::WakeQueued { .. } | Event::WakeFellDue { .. } | Event::WakeCancelled { .. } => {
             apply_to_wake(open, event)
         }
-        Event::LearningCaptured { .. } | Event::ProviderResultIgnored { .. } => Ok(()),
+        Event::LearningCaptured { .. }
+        | Event::ProviderResultIgnored { .. }
+        | Event::SessionRestored { .. } => Ok(()),
         Event::CallProposed { .. }
         | Event::CallRejected { .. }
         | Event::CallAdmitted { .. }

@@ -1,0 +1,112 @@
+//! A store that was put back from a backup: what was open then may have happened since.
+//!
+//! Nobody knows what went on between the backup and now. So nothing that could have an effect goes
+//! on by itself: a call that was open is in doubt, and a run in which the model was being asked is
+//! over until someone speaks. What only looks is repeated like after a crash.
+
+use super::Draft;
+use super::resolve::not_known;
+use crate::actor::Actor;
+use crate::id::{CallId, WakeId};
+use crate::session::config::Driver;
+use crate::session::event::{Event, InterruptCause, RecoveryPlan, TurnEnding};
+use crate::session::input::Restored;
+use crate::session::refusal::Refusal;
+use crate::session::state::{Activity, Call, Phase};
+use crate::session::suspension::{SuspendReason, SuspensionKind};
+use crate::tool::{Mutates, Recovery};
+
+const NOTE: &str = "the store was restored from a backup; what happened since is not known";
+
+impl Draft {
+    pub(super) fn restore(&mut self, restored: Restored) -> Result<(), Refusal> {
+        self.require_open()?;
+        let Restored { by, backed_up_at } = restored;
+        self.emit(Event::SessionRestored { by: by.clone(), backed_up_at })?;
+        for call in self.calls_where(|call| call.phase.is_open()) {
+            self.restore_call(call)?;
+        }
+        self.end_restored_run(&by)?;
+        self.cancel_missed_wakes(&by)
+    }
+
+    fn restore_call(&mut self, id: CallId) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        match &call.phase {
+            Phase::Running { .. } | Phase::Verifying { .. } | Phase::Ready { .. }
+                if only_looks(call) =>
+            {
+                Ok(())
+            }
+            // Its own hook can tell, and is asked when the session is revived.
+            Phase::Running { .. } | Phase::Verifying { .. }
+                if call.contract.recovery == Recovery::Verify =>
+            {
+                Ok(())
+            }
+            Phase::Running { attempt, .. } | Phase::Verifying { attempt, .. } => {
+                let (attempt, plan) = (*attempt, RecoveryPlan::Ask);
+                self.emit(Event::CallInterrupted { call: id, attempt, plan })?;
+                self.doubt(id, SuspensionKind::Settlement)
+            }
+            Phase::Waiting(wait) if wait.kind == SuspensionKind::Elicitation => {
+                self.doubt(id, SuspensionKind::Elicitation)
+            }
+            Phase::Waiting(wait) if wait.kind == SuspensionKind::ClientExec && only_looks(call) => {
+                self.doubt(id, SuspensionKind::ClientExec)
+            }
+            Phase::Waiting(_) | Phase::Previewing { .. } | Phase::Ready { .. } => {
+                self.doubt(id, SuspensionKind::Settlement)
+            }
+            Phase::Proposed
+            | Phase::Cancelling { .. }
+            | Phase::AtProvider { .. }
+            | Phase::Settled { .. } => Ok(()),
+        }
+    }
+
+    /// Waits anew, so that whoever decides knows why, and has the whole time for it.
+    fn doubt(&mut self, id: CallId, kind: SuspensionKind) -> Result<(), Refusal> {
+        self.suspend(id, kind, SuspendReason::Restored, None)
+    }
+
+    /// Ends a run in which the model would be asked next without anybody having said so.
+    fn end_restored_run(&mut self, by: &Actor) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        let called = !open.inbox.is_empty() || !open.due.is_empty();
+        match open.activity {
+            Activity::Thinking { .. } => {}
+            Activity::Idle if called && open.config.driver == Driver::Model => {
+                let (turn, messages) = (open.turn.saturating_add(1), open.inbox.clone());
+                let wakes = open.due.iter().map(|wake| wake.id).collect();
+                self.emit(Event::TurnStarted { turn, messages, wakes })?;
+            }
+            Activity::Idle | Activity::Acting => return Ok(()),
+        }
+        let (note, cause) = (Some(NOTE.to_owned()), InterruptCause::Asked);
+        self.emit(Event::SessionInterrupted { by: by.clone(), note, cause })?;
+        for call in self.calls_where(|call| call.phase.is_open()) {
+            self.fail(call, not_known(NOTE))?;
+        }
+        let turn = self.require_open()?.turn;
+        self.emit(Event::TurnEnded { turn, ending: TurnEnding::Interrupted })
+    }
+
+    /// A wake whose time has passed was probably answered before the store was put back.
+    fn cancel_missed_wakes(&mut self, by: &Actor) -> Result<(), Refusal> {
+        let open = self.require_open()?;
+        let passed = open.wakes.iter().filter(|wake| wake.due <= self.now);
+        let missed: Vec<WakeId> = passed.chain(&open.due).map(|wake| wake.id).collect();
+        for wake in missed {
+            self.emit(Event::WakeCancelled { wake, by: by.clone() })?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a call changes nothing, so that running it once more is harmless however much
+/// time has passed. A key, or that repeating changes nothing, is no such promise: keys are
+/// forgotten, and others may have changed the same thing since.
+fn only_looks(call: &Call) -> bool {
+    call.contract.mutates == Mutates::None && call.contract.recovery == Recovery::Rerun
+}
