@@ -335,11 +335,17 @@ impl Batch {
             unless(failed, self.over_timers.send(connected)),
             unless(failed, self.due_timers.send(connected)),
             unless(failed, self.wakes.send(connected)),
-            unless(failed, self.notices.send(connected)),
-            unless(failed, self.requests.send(connected)),
+            async {
+                let (notices, requests) = tokio::join!(
+                    biased;
+                    unless(failed, self.notices.send(connected)),
+                    unless(failed, self.requests.send(connected)),
+                );
+                notices.and(requests)
+            },
             unless(failed, connected.run("COMMIT")),
         );
-        <[_; 13]>::from(sent).into_iter().collect()
+        <[_; 12]>::from(sent).into_iter().collect()
     }
 }
 
