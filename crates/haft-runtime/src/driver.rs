@@ -240,14 +240,17 @@ impl<P: Performer> Driver<P> {
         let opened = Opened { session, config, by };
         let decision = decide(&State::Unopened, now, Input::Opened(opened))?;
         let events = decision.events;
-        as_a_step(session, async |request| {
-            let new = NewSession { session, tenant, at: now, events, owner: None, request };
-            match self.shared.store.create_session(&new).await {
-                Ok(_) => Ok(Reply::Accepted),
-                Err(CreateError::Exists) => Err(InputError::Refused(Refusal::AlreadyOpen)),
-                Err(CreateError::Store(error)) => Err(error.into()),
-            }
-        })
+        as_a_step(
+            |it| it.step_opening(session),
+            async |request| {
+                let new = NewSession { session, tenant, at: now, events, owner: None, request };
+                match self.shared.store.create_session(&new).await {
+                    Ok(_) => Ok(Reply::Accepted),
+                    Err(CreateError::Exists) => Err(InputError::Refused(Refusal::AlreadyOpen)),
+                    Err(CreateError::Store(error)) => Err(error.into()),
+                }
+            },
+        )
         .await?;
         Ok(session)
     }
@@ -260,7 +263,11 @@ impl<P: Performer> Driver<P> {
     /// When the session refuses it, or it could not be recorded.
     pub async fn input(&self, session: SessionId, input: Input) -> Result<Reply, InputError> {
         self.shared.asked.store(true, Ordering::Relaxed);
-        as_a_step(session, |request| Shared::input(&self.shared, session, input, request)).await
+        as_a_step(
+            |it| it.step_in(session),
+            |request| Shared::input(&self.shared, session, input, request),
+        )
+        .await
     }
 
     /// Gives a session several inputs in one append: all of them, or none. They must be such that
@@ -275,9 +282,12 @@ impl<P: Performer> Driver<P> {
         inputs: Vec<Input>,
     ) -> Result<(), BatchError> {
         self.shared.asked.store(true, Ordering::Relaxed);
-        as_a_step(session, |request| Shared::record_all(&self.shared, session, inputs, request))
-            .await
-            .map(drop)
+        as_a_step(
+            |it| it.step_in(session),
+            |request| Shared::record_all(&self.shared, session, inputs, request),
+        )
+        .await
+        .map(drop)
     }
 
     /// Ends a wait, on whatever node: nobody needs to own the session. It is acknowledged when
@@ -330,7 +340,11 @@ impl<P: Performer> Driver<P> {
         session: SessionId,
         input: Input,
     ) -> Result<Reply, InputError> {
-        as_a_step(session, |request| Shared::record(&self.shared, session, input, request)).await
+        as_a_step(
+            |it| it.step_in(session),
+            |request| Shared::record(&self.shared, session, input, request),
+        )
+        .await
     }
 
     /// A call of an earlier turn is no longer in the session's state; the store knows who
@@ -681,12 +695,12 @@ impl<P: Performer> Shared<P> {
 /// Makes a write to a session as a step of the request that the current task works on; what an
 /// earlier run of that request has recorded is not recorded again.
 async fn as_a_step<E>(
-    session: SessionId,
+    step: impl FnOnce(&Request) -> Step,
     write: impl AsyncFnOnce(Option<Arc<RequestStep>>) -> Result<Reply, E>,
 ) -> Result<Reply, E> {
     let Some(request) = Request::current() else { return write(None).await };
-    match request.step_in(session) {
-        Step::Done(Some(note)) if note == ENDORSED => Ok(Reply::Endorsed),
+    match step(&request) {
+        Step::Done(Some(note)) if note.ends_with(ENDORSED) => Ok(Reply::Endorsed),
         Step::Done(_) => Ok(Reply::AlreadyRecorded),
         Step::New(step) => {
             let written = write(Some(Arc::clone(&step))).await;

@@ -7,7 +7,7 @@
 //! that nobody waits for. An answer that was lost in between is made again: the request is run once
 //! more, and all that was done is skipped.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -294,7 +294,7 @@ impl Requests {
                 }
                 state.unkept.values().cloned().collect()
             };
-            let ids: Vec<_> = answers.iter().map(|answer| answer.request).collect();
+            let ids: BTreeSet<_> = answers.iter().map(|answer| answer.request).collect();
             match self.0.store.keep_answers(answers).await {
                 Ok(()) => tries = 0,
                 Err(error) if tries < KEEP_TRIES => {
@@ -306,7 +306,7 @@ impl Requests {
                 Err(error) => tracing::warn!(%error, "answers to requests were not kept"),
             }
             let mut state = self.state();
-            ids.iter().for_each(|id| _ = state.unkept.remove(id));
+            state.unkept.retain(|id, _| !ids.contains(id));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haft_core::{Millis, SessionId, Timestamp};
 use haft_mcp::{AddedCommands, Mounted, Mounts};
 use haft_runtime::{Clock, Haft, fresh_bits};
-use haft_store::{Store, Tenant};
+use haft_store::{Request, Store, Tenant};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -187,8 +187,9 @@ impl App {
         &self.0.shutdown
     }
 
+    /// The time; while a request is worked on that may be sent again, when that was first begun.
     pub(crate) fn now(&self) -> Timestamp {
-        Clock::System.now()
+        Request::current().map_or_else(|| Clock::System.now(), |request| request.at())
     }
 
     /// Makes an id: ordered by time, unguessable, with a prefix that says what it names.

@@ -1,12 +1,18 @@
 //! What goes wrong, in the API's own shape, so that the SDKs raise their typed exceptions.
 
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use haft_core::session::Refusal;
-use haft_runtime::{InputError, ResolveError};
-use haft_store::PutError;
+use haft_runtime::{InputError, RequestError, ResolveError};
+use haft_store::{ArtifactError, ErrorKind, PutError};
 use haft_wire::managed::SentError;
 use serde_json::{Value, json};
+
+use crate::keys::KeyError;
+
+/// How soon a request is worth sending again when the store or the node is in trouble.
+const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -25,6 +31,8 @@ pub(crate) enum Kind {
     Conflict,
     Internal,
     Invalid,
+    /// The idempotency key was used for another request.
+    KeyReused,
     /// Another memory has the path.
     MemoryPathTaken,
     /// A memory is not as its writer saw it.
@@ -34,15 +42,20 @@ pub(crate) enum Kind {
     Overloaded,
     Permission,
     TooLarge,
+    /// The same request is being worked on.
+    UnderWay,
 }
 
 impl Kind {
     const fn status(self) -> StatusCode {
         match self {
             Self::Authentication => StatusCode::UNAUTHORIZED,
-            Self::Conflict | Self::MemoryPathTaken | Self::MemoryMoved => StatusCode::CONFLICT,
+            Self::Conflict | Self::MemoryPathTaken | Self::MemoryMoved | Self::UnderWay => {
+                StatusCode::CONFLICT
+            }
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Invalid => StatusCode::BAD_REQUEST,
+            Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
@@ -54,9 +67,9 @@ impl Kind {
     const fn word(self) -> &'static str {
         match self {
             Self::Authentication => "authentication_error",
-            Self::Conflict => "conflict_error",
+            Self::Conflict | Self::UnderWay => "conflict_error",
             Self::Internal => "api_error",
-            Self::Invalid | Self::MethodNotAllowed => "invalid_request_error",
+            Self::Invalid | Self::KeyReused | Self::MethodNotAllowed => "invalid_request_error",
             Self::MemoryPathTaken => "memory_path_conflict_error",
             Self::MemoryMoved => "memory_precondition_failed_error",
             Self::NotFound => "not_found_error",
@@ -97,11 +110,16 @@ impl Error {
 
     /// Whether it is ours, and not the caller's.
     pub(crate) fn is_internal(&self) -> bool {
-        self.kind == Kind::Internal
+        matches!(self.kind, Kind::Internal | Kind::Overloaded)
     }
 
     pub(crate) fn is_conflict(&self) -> bool {
         self.kind == Kind::Conflict
+    }
+
+    /// Says which part of the request it is about.
+    pub(crate) fn at(self, path: &str) -> Self {
+        Self { message: format!("{path}: {}", self.message), ..self }
     }
 
     /// Adds members beside type and message, for programs.
@@ -129,10 +147,17 @@ impl IntoResponse for Error {
     /// The body is written by [`crate::guard::answered`], which knows the request's id.
     fn into_response(self) -> Response {
         let mut response = self.kind.status().into_response();
-        if self.kind.status() == StatusCode::CONFLICT {
+        let says = HeaderValue::from_static;
+        match self.kind {
             // What was decided stays decided; the SDKs would ask again by themselves.
-            let no = axum::http::HeaderValue::from_static("false");
-            response.headers_mut().insert("x-should-retry", no);
+            Kind::Conflict | Kind::MemoryPathTaken | Kind::MemoryMoved | Kind::KeyReused => {
+                response.headers_mut().insert("x-should-retry", says("false"));
+            }
+            Kind::Overloaded | Kind::UnderWay => {
+                response.headers_mut().insert("x-should-retry", says("true"));
+                response.headers_mut().insert(RETRY_AFTER, says(RETRY_AFTER_SECONDS));
+            }
+            _ => {}
         }
         response.extensions_mut().insert(self);
         response
@@ -140,8 +165,60 @@ impl IntoResponse for Error {
 }
 
 impl From<haft_store::Error> for Error {
+    /// Trouble with the store is never the caller's and may pass; whoever sends the request again is
+    /// answered as if nothing had been wrong.
     fn from(error: haft_store::Error) -> Self {
-        Self::internal(error)
+        match error.kind() {
+            ErrorKind::Invalid => Self::invalid(error.to_string()),
+            ErrorKind::Repeated => Self::new(Kind::UnderWay, error.to_string()),
+            ErrorKind::Unknown => {
+                tracing::error!(%error, "the store has trouble");
+                Self::new(
+                    Kind::Overloaded,
+                    "the store was lost while this was being recorded, and whether it was is not \
+                     known; send the same request again with the same Idempotency-Key, or look \
+                     before you send it anew",
+                )
+            }
+            kind => {
+                tracing::error!(%error, ?kind, "the store has trouble");
+                Self::new(
+                    Kind::Overloaded,
+                    "the store has trouble and took nothing of this; try again shortly, the \
+                     server's log says more",
+                )
+            }
+        }
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::BadKey => Self::invalid(error.to_string()),
+            RequestError::Reused => Self::new(Kind::KeyReused, error.to_string())
+                .with_details(json!({ "code": "idempotency_key_reused" })),
+            RequestError::UnderWay => Self::new(Kind::UnderWay, error.to_string()),
+            RequestError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<KeyError> for Error {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Store(error) => error.into(),
+            error @ (KeyError::NotKept(_) | KeyError::NoRandomness(_)) => Self::internal(error),
+        }
+    }
+}
+
+impl From<ArtifactError> for Error {
+    fn from(error: ArtifactError) -> Self {
+        match error {
+            ArtifactError::Store(error) => error.into(),
+            error @ ArtifactError::Taken { .. } => Self::internal(error),
+        }
     }
 }
 
@@ -151,7 +228,7 @@ impl From<PutError> for Error {
             PutError::Moved { .. } => Self::conflict(
                 "it was changed by someone else at the same moment; read it again and decide again",
             ),
-            PutError::Store(error) => Self::internal(error),
+            PutError::Store(error) => error.into(),
         }
     }
 }
@@ -159,9 +236,12 @@ impl From<PutError> for Error {
 impl From<InputError> for Error {
     fn from(error: InputError) -> Self {
         match &error {
-            InputError::Refused(Refusal::Internal(_))
-            | InputError::Store(_)
-            | InputError::NoRandomness(_) => Self::internal(error),
+            InputError::Store(error) => error.clone().into(),
+            InputError::Key(error) => error.clone().into(),
+            InputError::UnderWayElsewhere => Self::new(Kind::UnderWay, error.to_string()),
+            InputError::Refused(Refusal::Internal(_)) | InputError::NoRandomness(_) => {
+                Self::internal(error)
+            }
             InputError::Refused(Refusal::NotAllowed { .. }) => {
                 Self::new(Kind::Permission, error.to_string())
             }

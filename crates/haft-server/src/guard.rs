@@ -71,7 +71,7 @@ fn welcome(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, may("GET, POST, DELETE"));
     headers.insert(
         ACCESS_CONTROL_ALLOW_HEADERS,
-        may("authorization, content-type, last-event-id, x-api-key"),
+        may("authorization, content-type, idempotency-key, last-event-id, x-api-key"),
     );
     headers.insert(ACCESS_CONTROL_MAX_AGE, may("600"));
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::{Actor, ActorId, ActorKind, Digest, Millis, Timestamp};
-use haft_store::{Expected, Page, Place, Put, Store, Tenant, Which};
+use haft_store::{Expected, Page, Place, Put, PutError, Store, Tenant, Which};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -191,7 +191,7 @@ impl Keys {
         let place = Place::new(kept_by()?, SPACE, name)?;
         let body = Some(serde_json::to_vec(record).map_err(not_kept)?);
         let put = Put { place, expected, body };
-        self.store.put_versions(vec![put], by, now).await.map_err(not_kept)?;
+        self.store.put_versions(vec![put], by, now).await.map_err(not_put)?;
         Ok(())
     }
 
@@ -301,7 +301,7 @@ impl Keys {
         }
         let place = Place::new(kept_by()?, USES, name)?;
         let put = Put { place, expected: Expected::Anything, body: Some(Vec::new()) };
-        self.store.put_versions(vec![put], by, now).await.map_err(not_kept)?;
+        self.store.put_versions(vec![put], by, now).await.map_err(not_put)?;
         Ok(())
     }
 }
@@ -322,6 +322,13 @@ fn kept_by() -> Result<Tenant, KeyError> {
 
 fn not_kept(error: impl fmt::Display) -> KeyError {
     KeyError::NotKept(error.to_string())
+}
+
+fn not_put(error: PutError) -> KeyError {
+    match error {
+        PutError::Store(error) => KeyError::Store(error),
+        moved @ PutError::Moved { .. } => not_kept(moved),
+    }
 }
 
 /// Compares in the same time whatever is equal.

@@ -32,6 +32,7 @@ mod memory_tools;
 mod metrics;
 mod models;
 mod objects;
+mod once;
 mod openapi;
 mod pages;
 mod plan;

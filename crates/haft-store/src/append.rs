@@ -12,7 +12,7 @@ use haft_core::{Millis, SessionId, Timestamp};
 
 use crate::error::{Error, ErrorKind};
 use crate::name::{NodeId, Tenant};
-use crate::request::RequestStep;
+use crate::request::{AFTER, RequestStep};
 use crate::rows::{Notice, Rows};
 use crate::work::Moment;
 
@@ -183,7 +183,7 @@ impl Prepared {
             rows: Rows::of(*at, events),
             snapshot,
             followed_by: *followed_by,
-            request: request.clone(),
+            request: request.clone().map(|step| placed(step, expected.seq)),
         })
     }
 
@@ -202,7 +202,7 @@ impl Prepared {
             rows: Rows::of(new.at, &new.events),
             snapshot: None,
             followed_by: FollowedBy::Anyone,
-            request: new.request.clone(),
+            request: new.request.clone().map(|step| placed(step, 0)),
         })
     }
 
@@ -235,6 +235,13 @@ impl Prepared {
     pub(crate) fn hints(&self) -> bool {
         self.wakes() && self.followed_by == FollowedBy::Anyone
     }
+}
+
+/// Notes where the log ended before a step of a request was written to it.
+fn placed(mut step: Arc<RequestStep>, after: u64) -> Arc<RequestStep> {
+    let more = step.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
+    Arc::make_mut(&mut step).note = Some(format!("{AFTER}{after}{more}"));
+    step
 }
 
 fn entries(

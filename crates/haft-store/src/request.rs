@@ -18,6 +18,9 @@ use crate::error::{Error, ErrorKind};
 /// The name of the row that keeps the finished answer.
 pub(crate) const ANSWER: &str = "";
 
+/// What the note of a write to a log begins with, before the place that the log went to.
+pub(crate) const AFTER: &str = "after ";
+
 tokio::task_local! {
     static CURRENT: Request;
 }
@@ -212,6 +215,26 @@ impl Request {
         if let Some(n) = name.and_then(|name| counts.begun.get_mut(&name)) {
             *n = n.saturating_sub(1);
         }
+    }
+
+    /// Returns where a session's log ended before the next write of the request to it, if an earlier
+    /// run has made that write.
+    pub fn log_before(&self, session: SessionId) -> Option<u64> {
+        let name = format!("log {session}");
+        let n = self.counts().begun.get(&name).copied().unwrap_or_default();
+        let step = if n == 0 { name } else { format!("{name} {}", n + 1) };
+        let note = self.0.done.get(&step)?.as_deref()?;
+        note.strip_prefix(AFTER)?.split(' ').next()?.parse().ok()
+    }
+
+    /// Begins the write that opens a session.
+    pub fn step_opening(&self, session: SessionId) -> Step {
+        self.step(format!("open {session}"), Some(session))
+    }
+
+    /// Returns whether an earlier run has opened a session.
+    pub fn has_opened(&self, session: SessionId) -> bool {
+        self.0.done.contains_key(&format!("open {session}"))
     }
 
     /// Returns the sessions that it wrote to before.

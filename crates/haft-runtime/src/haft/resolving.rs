@@ -13,7 +13,7 @@ use haft_core::{
     Actor, Arguments, CallId, CallResult, Directives, ErrorClass, Failure, GrantId, Millis, Output,
     ResolutionId, SessionId, Timestamp,
 };
-use haft_store::{CallStage, StoredCall};
+use haft_store::{CallStage, Request, StoredCall};
 use serde_json::{Map, Value};
 
 use super::Haft;
@@ -201,6 +201,14 @@ impl Haft {
         session: SessionId,
         said: Vec<Said>,
     ) -> Result<(), (Option<usize>, ResolveError)> {
+        // What an earlier run of this request has recorded is not checked against what became of
+        // it since.
+        if let Some(request) = Request::current()
+            && request.log_before(session).is_some()
+        {
+            request.step_in(session);
+            return Ok(());
+        }
         let mut inputs = Vec::with_capacity(said.len());
         for (at, said) in said.into_iter().enumerate() {
             inputs.push(match said {
@@ -215,6 +223,16 @@ impl Haft {
                     }
                 }
             });
+        }
+        // What comes alone needs no second look at the session.
+        if let [_] = &inputs[..]
+            && let Some(input) = inputs.pop()
+        {
+            let taken = match input {
+                Input::Resolved(resolved) => self.driver.resolve(session, resolved).await,
+                input => self.driver.input(session, input).await,
+            };
+            return taken.map(drop).map_err(|error| (Some(0), error.into()));
         }
         let taken = self.driver.input_all(session, inputs).await;
         taken.map_err(|BatchError { at, error }| (at, error.into()))

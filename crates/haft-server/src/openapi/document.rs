@@ -116,7 +116,16 @@ impl Operation {
             "description": "The last event that was seen: what came after it is told",
         });
         let resumed = (self.taken.resumes == Resumes::AfterAnEvent).then_some(resumed);
-        in_path.chain(in_query).chain(resumed).collect()
+        let once = json!({
+            "name": "Idempotency-Key", "in": "header",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+            "description": "The same key and body again within 24 hours is done once and gives the \
+                first answer again, with the header `Idempotent-Replayed: true`; the key with \
+                another request is refused with 422",
+        });
+        let does = self.method != "get" && self.taken.key == Key::Needed;
+        let once = does.then_some(once);
+        in_path.chain(in_query).chain(resumed).chain(once).collect()
     }
 }
 

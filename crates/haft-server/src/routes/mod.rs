@@ -17,6 +17,7 @@ use crate::console;
 use crate::error::{Error, Kind};
 use crate::guard;
 use crate::metrics;
+use crate::once;
 use crate::openapi::{self, Paths};
 
 /// The largest body that is read.
@@ -27,11 +28,12 @@ pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
     let mcp = served.map(|served| mcp::router(&app, served)).unwrap_or_default();
     let described = described();
     let document = openapi::document(&described);
+    let once = middleware::from_fn_with_state(app.clone(), once::guarded);
+    let api = described.into_router().merge(fronts::router()).route_layer(once);
     Router::new()
         .merge(mcp)
         .merge(console::router())
-        .merge(described.into_router())
-        .merge(fronts::router())
+        .merge(api)
         .route("/openapi.json", get(move || async move { Json(document) }))
         .route(mcp::AUTHORIZED_AT, get(mcp::authorized))
         .route("/healthz", get(probe::healthy))

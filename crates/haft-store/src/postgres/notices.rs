@@ -1,8 +1,11 @@
 //! Who is told of what, in PostgreSQL.
 
+use std::sync::Arc;
+
 use haft_core::{Millis, SessionId, Timestamp};
 use tokio_postgres::Row;
 
+use super::batch::id as id_of;
 use super::{Postgres, column, given, with_clock};
 use crate::error::Error;
 use crate::key::{id_bits, moment, number, small, unsigned};
@@ -12,6 +15,7 @@ use crate::notice::{
     StoredDelivery, Webhook,
 };
 use crate::page::Page;
+use crate::request::RequestStep;
 use crate::work::Moment;
 
 /// Whoever has something under way is left alone until that is over.
@@ -32,19 +36,42 @@ const CLAIM: &str = with_clock!(
 );
 
 const ADD: &str = "
-    WITH added AS (
+    WITH step AS (
+      INSERT INTO requests (id, step, digest, at)
+      SELECT $8::bytea, $9::text, $10::bytea, $11::bigint WHERE $8::bytea IS NOT NULL
+      ON CONFLICT DO NOTHING),
+    added AS (
       INSERT INTO webhooks (id, tenant, url, sealed, author, at) VALUES ($1, $2, $3, $4, $5, $6)
       ON CONFLICT (id) DO UPDATE SET url = excluded.url RETURNING id)
     INSERT INTO webhook_kinds (tenant, kind, webhook)
     SELECT $2, kind, added.id FROM added, unnest($7::text[]) AS t(kind) ON CONFLICT DO NOTHING";
 
 impl Postgres {
-    pub(crate) async fn add_webhook(&self, webhook: Webhook) -> Result<(), Error> {
+    pub(crate) async fn add_webhook(
+        &self,
+        webhook: Webhook,
+        step: Option<Arc<RequestStep>>,
+    ) -> Result<(), Error> {
         let Webhook { id, tenant, url, kinds, sealed, by, at } = webhook;
         let author = serde_json::to_string(&by).map_err(Error::corrupt)?;
         let kinds: Vec<_> = kinds.into_iter().map(NoticeKind::as_str).collect();
-        let values: super::Values<'_> =
-            &[&id, &tenant.as_str(), &url, &sealed, &author, &at.ms(), &kinds];
+        let (request, name) =
+            step.as_ref().map(|it| (id_of(it.request.0), it.step.clone())).unzip();
+        let (digest, begun) =
+            step.as_ref().map(|it| (it.digest.as_bytes().to_vec(), it.at.ms())).unzip();
+        let values: super::Values<'_> = &[
+            &id,
+            &tenant.as_str(),
+            &url,
+            &sealed,
+            &author,
+            &at.ms(),
+            &kinds,
+            &request,
+            &name,
+            &digest,
+            &begun,
+        ];
         self.query(ADD, values).await.map(|_| ())
     }
 

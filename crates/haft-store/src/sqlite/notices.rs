@@ -7,7 +7,7 @@ use haft_core::{Millis, SessionId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 use super::writer::Hint;
-use super::{Fault, Sqlite, settled, time};
+use super::{Fault, Sqlite, requests, settled, time};
 use crate::append::Prepared;
 use crate::error::Error;
 use crate::key::{id_bits, id_bytes, moment, number, small, unsigned};
@@ -17,6 +17,7 @@ use crate::notice::{
     StoredDelivery, Webhook,
 };
 use crate::page::Page;
+use crate::request::RequestStep;
 use crate::work::Moment;
 
 /// Whoever has something under way is left alone until that is over.
@@ -69,7 +70,11 @@ pub(super) fn tell(connection: &Connection, prepared: &Prepared, key: i64) -> ru
 }
 
 impl Sqlite {
-    pub(crate) async fn add_webhook(&self, webhook: Webhook) -> Result<(), Error> {
+    pub(crate) async fn add_webhook(
+        &self,
+        webhook: Webhook,
+        step: Option<Arc<RequestStep>>,
+    ) -> Result<(), Error> {
         let hearers = self.hearers.clone();
         let add = move |connection: &Connection| {
             hearers.come();
@@ -84,6 +89,9 @@ impl Sqlite {
             for kind in kinds {
                 let values = params![tenant.as_str(), kind.as_str(), id];
                 connection.prepare_cached(sql)?.execute(values)?;
+            }
+            if let Some(step) = step.as_deref() {
+                requests::record(connection, step, None)?;
             }
             Ok::<_, Fault>(())
         };

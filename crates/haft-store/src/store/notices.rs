@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::name::Tenant;
 use crate::notice::{Attempted, ClaimedDelivery, DeliveryClaim, StoredDelivery, Webhook};
 use crate::page::Page;
+use crate::request::{Request, Step};
 use crate::work::Moment;
 
 #[haft_macros::boxed]
@@ -17,7 +18,13 @@ impl Store {
     ///
     /// When it cannot be stored.
     pub async fn add_webhook(&self, webhook: &Webhook) -> Result<(), Error> {
-        on_backend!(self, add_webhook(webhook.clone()))
+        let step = Request::current().map(|it| it.step(format!("webhook {}", webhook.id), None));
+        let step = match step {
+            None => None,
+            Some(Step::Done(_)) => return Ok(()),
+            Some(Step::New(step)) => Some(step),
+        };
+        on_backend!(self, add_webhook(webhook.clone(), step))
     }
 
     /// Lists a tenant's webhooks, the newest first.

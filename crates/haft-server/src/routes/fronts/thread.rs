@@ -1,12 +1,13 @@
 //! A client's thread as a session of ours.
 
-use haft_core::session::{Refusal, Stale};
+use haft_core::journal::Head;
+use haft_core::session::{Refusal, Stale, State as SessionState, evolve};
 use haft_core::{
     CallResult, ContentBlock, Digest, Directives, ErrorClass, Failure, MessageId, Output,
     ResolutionId, SessionId,
 };
 use haft_runtime::{InputError, ResolveError, Response, Verdict, fresh_bits};
-use haft_store::{Expected, Loaded};
+use haft_store::{Expected, Loaded, Request};
 use haft_wire::front::{Posted, PostedMessage, Said, Settled};
 use serde_json::json;
 
@@ -19,6 +20,9 @@ use crate::objects::Sort;
 use crate::plan::config;
 use crate::routes::v1::sessions::cast;
 use crate::session::beside;
+
+/// How many entries of a log are read at once.
+const PAGE: u32 = 512;
 
 /// What became of what a client posted.
 pub(super) enum Taken {
@@ -54,14 +58,35 @@ impl Thread<'_> {
     /// Reads the session of a thread, opening it if it is new.
     pub(super) async fn find_or_open(&self, name: &str) -> Result<(SessionId, Loaded), Error> {
         let session = self.session(name);
-        if let Some(loaded) = self.find(session).await? {
-            return Ok((session, loaded));
+        let has_opened = Request::current().is_some_and(|it| it.has_opened(session));
+        if let Some(loaded) = self.find(session).await?.filter(|_| !has_opened) {
+            return Ok((session, self.as_it_was(session, loaded).await?));
         }
         self.caller.require(Scope::Write)?;
         self.open(session, name).await?;
         let loaded = self.find(session).await?;
         let loaded = loaded.ok_or_else(|| Error::internal("a session that was opened is gone"))?;
-        Ok((session, loaded))
+        Ok((session, self.as_it_was(session, loaded).await?))
+    }
+
+    /// What is sent again is read against the session as it was when it first came, and told from
+    /// there.
+    async fn as_it_was(&self, session: SessionId, loaded: Loaded) -> Result<Loaded, Error> {
+        let before = Request::current().and_then(|request| request.log_before(session));
+        let Some(before) = before else { return Ok(loaded) };
+        let (mut state, mut head) = (SessionState::Unopened, Head::EMPTY);
+        while head.seq < before {
+            let limit = u32::try_from(before - head.seq).unwrap_or(PAGE).min(PAGE);
+            let page = self.app.store().entries(session, head.seq, limit).await?;
+            if page.is_empty() {
+                return Err(Error::internal("a session's log is shorter than it was"));
+            }
+            for entry in page {
+                state = evolve(state, entry.at, &entry.event()?).map_err(Error::internal)?;
+                head = Head { seq: entry.seq, hash: entry.hash };
+            }
+        }
+        Ok(Loaded { state, head, ..loaded })
     }
 
     async fn open(&self, session: SessionId, name: &str) -> Result<(), Error> {

@@ -252,12 +252,16 @@ pub(super) async fn undo(
     let found = Found::session(&app, &caller, &session).await?;
     let call = Found::call(&call)?;
     let answer = app.haft().undo(found.id, call, caller.actor.clone()).await;
-    let answer = answer.map_err(|error| match error {
-        UndoError::Store(error) => Error::internal(error),
-        error => Error::invalid(error.to_string()).with_details(json!({ "code": error.code() })),
-    })?;
-    let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
+    let answer = answer.map_err(not_undone)?;
+    let by = app.haft().undone_by(found.id, call).await.map_err(not_undone)?;
     Ok(Json(taken_back(by, Some(&answer))))
+}
+
+fn not_undone(error: UndoError) -> Error {
+    match error {
+        UndoError::Store(error) => error.into(),
+        error => Error::invalid(error.to_string()).with_details(json!({ "code": error.code() })),
+    }
 }
 
 /// Says whether a call was taken back, or is being.
@@ -271,7 +275,7 @@ pub(super) async fn undone(
     params.finish()?;
     let found = Found::session(&app, &caller, &session).await?;
     let call = Found::call(&call)?;
-    let by = app.haft().undone_by(found.id, call).await.map_err(Error::internal)?;
+    let by = app.haft().undone_by(found.id, call).await.map_err(not_undone)?;
     let Some((session, call)) = by else { return Ok(Json(json!({ "state": "none" }))) };
     let answer = app.haft().answer(session, call).await;
     Ok(Json(taken_back(by, answer.ok().flatten().as_ref())))

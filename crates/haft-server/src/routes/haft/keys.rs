@@ -1,7 +1,7 @@
 //! API keys, for the admins of a tenant: those of their own tenant and no other.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use haft_core::{Actor, ActorId, ActorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
+use crate::once::ShownOnce;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,9 +29,10 @@ pub(super) async fn create(
     caller: Caller,
     params: Params,
     Body(wanted): Body<Wanted>,
-) -> Result<Json<Value>, Error> {
+) -> Result<(Extension<ShownOnce>, Json<Value>), Error> {
     caller.require(Scope::Admin)?;
     params.finish()?;
+    ShownOnce::require_first("key")?;
     if wanted.scopes.is_empty() {
         let message = "scopes: expected one or more of `admin`, `approve`, `read`, `write`";
         return Err(Error::invalid(message));
@@ -39,7 +41,7 @@ pub(super) async fn create(
     let id = id.map_err(|error| Error::invalid(format!("actor: {error}")))?;
     let actor = Actor { kind: ActorKind::User, id };
     let made = app.keys().create(caller.tenant, actor, wanted.scopes, app.now()).await;
-    Ok(Json(json!({ "key": made.map_err(Error::internal)?.reveal() })))
+    Ok((ShownOnce::answer(), Json(json!({ "key": made?.reveal() }))))
 }
 
 pub(super) async fn list(
@@ -49,7 +51,7 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Admin)?;
     params.finish()?;
-    let listed = app.keys().list(Some(&caller.tenant)).await.map_err(Error::internal)?;
+    let listed = app.keys().list(Some(&caller.tenant)).await?;
     Ok(Json(json!({ "data": listed })))
 }
 
@@ -63,6 +65,5 @@ pub(super) async fn revoke(
     caller.require(Scope::Admin)?;
     params.finish()?;
     let revoked = app.keys().revoke(Some(&caller.tenant), &key, &caller.actor, app.now()).await;
-    let revoked = revoked.map_err(Error::internal)?;
-    Ok(Json(json!(revoked.ok_or_else(|| Error::not_found("key", &key))?)))
+    Ok(Json(json!(revoked?.ok_or_else(|| Error::not_found("key", &key))?)))
 }

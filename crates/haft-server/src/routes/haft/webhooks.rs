@@ -1,7 +1,7 @@
 //! Who is told of what happens in a tenant's sessions, and what became of each telling.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use haft_store::{NoticeKind, Page, StoredDelivery, Webhook};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path};
 use crate::keys::Scope;
+use crate::once::ShownOnce;
 use crate::webhooks::{Remedy, Secret, message_id, require_reachable};
 
 /// How many webhooks a tenant can have.
@@ -31,9 +32,10 @@ pub(super) async fn create(
     caller: Caller,
     params: Params,
     Body(wanted): Body<Wanted>,
-) -> Result<Json<Value>, Error> {
+) -> Result<(Extension<ShownOnce>, Json<Value>), Error> {
     caller.require(Scope::Admin)?;
     params.finish()?;
+    ShownOnce::require_first("webhook")?;
     require_reachable("url", &wanted.url, app.webhooks().reach, Remedy::Flag)?;
     let kinds = kinds(&wanted.events)?;
     if app.store().webhooks(&caller.tenant).await?.len() >= WEBHOOKS_MAX {
@@ -55,7 +57,7 @@ pub(super) async fn create(
     app.store().add_webhook(&webhook).await?;
     let mut shown = shown(&webhook);
     shown["secret"] = json!(secret.reveal());
-    Ok(Json(shown))
+    Ok((ShownOnce::answer(), Json(shown)))
 }
 
 fn kinds(words: &[String]) -> Result<Vec<NoticeKind>, Error> {

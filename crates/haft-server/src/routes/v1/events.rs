@@ -7,12 +7,13 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response as HttpResponse};
-use haft_core::session::{Open, SuspensionKind};
+use haft_core::session::{Interrupted, MessageArrived, Open, SuspensionKind};
 use haft_core::{
-    CallId, CallResult, ContentBlock, Directives, ErrorClass, Failure, Output, ResolutionId,
-    SessionId,
+    CallId, CallResult, ContentBlock, Directives, ErrorClass, Failure, MessageId, Output,
+    ResolutionId, SessionId,
 };
-use haft_runtime::{Response, fresh_bits};
+use haft_runtime::{Response, Said, fresh_bits};
+use haft_store::Request;
 use haft_wire::managed::{Confirmation, Place, SentEvent, blocks, thread_id};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,20 +51,56 @@ pub(crate) async fn send(
     params.finish()?;
     let session = Session::seen(&app, &caller, &id).await?;
     session.require_current()?;
-    let events = sent.events.into_iter().map(SentEvent::read).collect::<Result<Vec<_>, _>>()?;
-    for event in &events {
-        require_allowed(&session, &caller, event)?;
+    let events = read_events(sent.events, "events")?;
+    for (at, event) in events.iter().enumerate() {
+        let allowed = require_allowed(&session, &caller, event);
+        allowed.map_err(|error| error.at(&format!("events[{at}]")))?;
     }
-    let routed = routed(&app, &session, events).await?;
-    let mut data = Vec::with_capacity(routed.len());
-    for (to, event) in routed {
-        let mut told = apply(&app, &caller, to, event).await?;
-        if to != session.id {
-            told["session_thread_id"] = thread_id(to).into();
-        }
-        data.push(told);
+    let events = named(&app, events)?;
+    let to = match earlier_target(&events) {
+        Some(to) => to,
+        None => target(&app, &session, &events).await?,
+    };
+    let mut data = apply(&app, &caller, to, events).await?;
+    if to != session.id {
+        data.iter_mut().for_each(|told| told["session_thread_id"] = thread_id(to).into());
     }
     Ok(Json(json!({ "data": data })))
+}
+
+/// Reads events, and says which one cannot be read.
+pub(super) fn read_events(events: Vec<Value>, list: &str) -> Result<Vec<SentEvent>, Error> {
+    let read = |(at, event): (usize, Value)| {
+        SentEvent::read(event).map_err(|error| Error::from(error).at(&format!("{list}[{at}]")))
+    };
+    events.into_iter().enumerate().map(read).collect()
+}
+
+/// An event with the id that it is recorded under.
+pub(super) struct Named {
+    bits: u128,
+    event: SentEvent,
+}
+
+/// Gives each event its id, in order: a request that is sent again gives them the same ones.
+pub(super) fn named(app: &App, events: Vec<SentEvent>) -> Result<Vec<Named>, Error> {
+    let name = |event| {
+        let bits = fresh_bits(app.now()).map_err(Error::internal)?;
+        Ok(Named { bits, event })
+    };
+    events.into_iter().map(name).collect()
+}
+
+/// The thread that the events went to when this request was first worked on: what they answer does
+/// not wait any more, so it cannot be found by that.
+fn earlier_target(events: &[Named]) -> Option<SessionId> {
+    let sessions = Request::current()?.sessions_before();
+    let answers = |named: &Named| awaited_by(&named.event).is_some();
+    // An interrupt is passed on to threads below; what answers a call went to one thread alone.
+    match events.iter().any(answers) {
+        true => sessions.into_iter().next(),
+        false => None,
+    }
 }
 
 /// Who may talk to a session need not be who may approve what it does.
@@ -78,47 +115,56 @@ fn require_allowed(session: &Session, caller: &Caller, event: &SentEvent) -> Res
     }
 }
 
-/// Finds the thread that each event is for: what answers a call goes where the call waits, which
+/// Finds the thread that the events are for: what answers a call goes where the call waits, which
 /// may be a sub-agent's.
 ///
-/// Refuses the whole of what was sent when a part of it answers nothing that waits: a part of it
-/// would otherwise be done.
-async fn routed(
-    app: &App,
-    session: &Session,
-    events: Vec<SentEvent>,
-) -> Result<Vec<(SessionId, SentEvent)>, Error> {
+/// They are applied in one step, so all of them must be for the same thread, and each must answer
+/// something that waits.
+async fn target(app: &App, session: &Session, events: &[Named]) -> Result<SessionId, Error> {
     let mut answered = BTreeSet::new();
-    let mut routed = Vec::with_capacity(events.len());
-    for event in events {
-        let (call, takes): (CallId, &[SuspensionKind]) = match &event {
-            SentEvent::Message { .. } | SentEvent::Interrupt => {
-                routed.push((session.id, event));
-                continue;
-            }
-            SentEvent::ToolConfirmation { call, .. } => (*call, &[SuspensionKind::Approval]),
-            SentEvent::CustomToolResult { call, .. } => {
-                (*call, &[SuspensionKind::ClientExec, SuspensionKind::Elicitation])
+    let mut found: Option<SessionId> = None;
+    for (at, Named { event, .. }) in events.iter().enumerate() {
+        let here = |error: Error| error.at(&format!("events[{at}]"));
+        let to = match awaited_by(event) {
+            None => session.id,
+            Some((call, takes)) => {
+                let not_waiting = || {
+                    here(Error::invalid(format!(
+                        "`{call}` is not waiting for this: it was answered, ran out, or never asked"
+                    )))
+                };
+                let (to, kind) = thread_of(app, session, call).await?.ok_or_else(not_waiting)?;
+                if kind == SuspensionKind::Settlement {
+                    return Err(here(Error::invalid(format!(
+                        "`{call}` was interrupted, and nobody knows whether it took effect; settle \
+                         it at /haft/v1/sessions/{to}/calls/{call}/resolve"
+                    ))));
+                }
+                if !takes.contains(&kind) || !answered.insert(call) {
+                    return Err(not_waiting());
+                }
+                to
             }
         };
-        let not_waiting = || {
-            Error::invalid(format!(
-                "`{call}` is not waiting for this: it was answered, ran out, or never asked"
-            ))
-        };
-        let (to, kind) = thread_of(app, session, call).await?.ok_or_else(not_waiting)?;
-        if kind == SuspensionKind::Settlement {
-            return Err(Error::invalid(format!(
-                "`{call}` was interrupted, and nobody knows whether it took effect; settle it at \
-                 /haft/v1/sessions/{to}/calls/{call}/resolve"
+        if *found.get_or_insert(to) != to {
+            return Err(here(Error::invalid(
+                "this event is for another thread than events[0], and events are applied together \
+                 or not at all; send those for each thread in a request of their own",
             )));
         }
-        if !takes.contains(&kind) || !answered.insert(call) {
-            return Err(not_waiting());
-        }
-        routed.push((to, event));
     }
-    Ok(routed)
+    Ok(found.unwrap_or(session.id))
+}
+
+/// Which call an event answers, and what that call may be waiting for.
+fn awaited_by(event: &SentEvent) -> Option<(CallId, &'static [SuspensionKind])> {
+    match event {
+        SentEvent::Message { .. } | SentEvent::Interrupt => None,
+        SentEvent::ToolConfirmation { call, .. } => Some((*call, &[SuspensionKind::Approval])),
+        SentEvent::CustomToolResult { call, .. } => {
+            Some((*call, &[SuspensionKind::ClientExec, SuspensionKind::Elicitation]))
+        }
+    }
 }
 
 /// The thread in which a call waits, and for what.
@@ -141,14 +187,73 @@ fn awaited(open: &Open, call: CallId) -> Option<SuspensionKind> {
     waiting.map(|(_, suspension)| suspension.kind)
 }
 
-/// Does what an event asks for, and returns it as it will be listed.
+/// Does what events ask for in one step, and returns each as it will be listed.
 pub(super) async fn apply(
     app: &App,
     caller: &Caller,
     session: SessionId,
-    event: SentEvent,
-) -> Result<Value, Error> {
+    events: Vec<Named>,
+) -> Result<Vec<Value>, Error> {
+    let mut said = Vec::with_capacity(events.len());
+    for named in &events {
+        said.push(said_of(app, caller, session, named).await?);
+    }
+    let interrupts = said.iter().any(|said| matches!(said, Said::Interrupt(_)));
+    let taken = app.haft().take_all(session, said).await;
+    taken.map_err(|(at, error)| match at {
+        Some(at) if events.len() > 1 => Error::from(error).at(&format!("events[{at}]")),
+        _ => Error::from(error),
+    })?;
+    if interrupts {
+        for below in app.haft().below(session).await? {
+            unless_over(app.haft().interrupt(below, caller.actor.clone(), None).await)?;
+        }
+    }
+    let mut told = Vec::with_capacity(events.len());
+    for named in events {
+        told.push(told_of(app, session, named).await?);
+    }
+    Ok(told)
+}
+
+/// What an event says, for the session to take.
+async fn said_of(
+    app: &App,
+    caller: &Caller,
+    session: SessionId,
+    Named { bits, event }: &Named,
+) -> Result<Said, Error> {
     let by = caller.actor.clone();
+    let resolution = |call: CallId, response: Response| Said::Resolution {
+        call,
+        id: ResolutionId::from_bits(*bits),
+        by: by.clone(),
+        response,
+    };
+    Ok(match event {
+        SentEvent::Message { content } => {
+            let (message, content) = (MessageId::from_bits(*bits), content.clone());
+            Said::Message(MessageArrived { message, from: by, content })
+        }
+        SentEvent::Interrupt => Said::Interrupt(Interrupted { by, note: None }),
+        SentEvent::ToolConfirmation { call, confirmation } => {
+            let response = match confirmation {
+                Confirmation::Allow => {
+                    Response::Approve { arguments: None, note: None, grant: None }
+                }
+                Confirmation::Deny { message } => Response::Deny { note: message.clone() },
+            };
+            resolution(*call, response)
+        }
+        SentEvent::CustomToolResult { call, content, is_error } => {
+            resolution(*call, returned(app, session, *call, content.clone(), *is_error).await?)
+        }
+    })
+}
+
+/// An event that was taken, as it will be listed.
+async fn told_of(app: &App, session: SessionId, named: Named) -> Result<Value, Error> {
+    let Named { bits, event } = named;
     let done = |id: String, kind: &str, members: Value| {
         let mut body = json!({ "id": id, "type": kind, "processed_at": app.now().to_string() });
         if let (Some(body), Value::Object(members)) = (body.as_object_mut(), members) {
@@ -156,59 +261,36 @@ pub(super) async fn apply(
         }
         body
     };
-    match event {
+    let id = ResolutionId::from_bits(bits).to_string();
+    Ok(match event {
         SentEvent::Message { content } => {
             let said = json!({ "content": blocks(&content), "processed_at": null });
-            let message = app.haft().say(session, by, content).await?;
-            Ok(done(message.to_string(), "user.message", said))
+            done(MessageId::from_bits(bits).to_string(), "user.message", said)
         }
         SentEvent::Interrupt => {
-            app.haft().interrupt(session, by.clone(), None).await?;
-            for below in app.haft().below(session).await? {
-                unless_over(app.haft().interrupt(below, by.clone(), None).await)?;
-            }
             let pages = feed::pages(app, session).await?;
             let told = pages.latest("user.interrupt");
             let told = told.and_then(|event| serde_json::from_slice(event.text.bytes()).ok());
-            told.ok_or_else(|| Error::internal("an interrupt left no event"))
+            told.ok_or_else(|| Error::internal("an interrupt left no event"))?
         }
         SentEvent::ToolConfirmation { call, confirmation } => {
-            let (response, mut members) = match confirmation {
-                Confirmation::Allow => (
-                    Response::Approve { arguments: None, note: None, grant: None },
-                    json!({ "result": "allow" }),
-                ),
-                Confirmation::Deny { message } => (
-                    Response::Deny { note: message.clone() },
-                    json!({ "result": "deny", "deny_message": message }),
-                ),
+            let mut members = match confirmation {
+                Confirmation::Allow => json!({ "result": "allow" }),
+                Confirmation::Deny { message } => {
+                    json!({ "result": "deny", "deny_message": message })
+                }
             };
             members["tool_use_id"] = call.to_string().into();
-            let id = resolve(app, caller, session, call, response).await?;
-            Ok(done(id.to_string(), "user.tool_confirmation", members))
+            done(id, "user.tool_confirmation", members)
         }
         SentEvent::CustomToolResult { call, content, is_error } => {
             let members = json!({
                 "custom_tool_use_id": call.to_string(), "content": blocks(&content),
                 "is_error": is_error,
             });
-            let response = returned(app, session, call, content, is_error).await?;
-            let id = resolve(app, caller, session, call, response).await?;
-            Ok(done(id.to_string(), "user.custom_tool_result", members))
+            done(id, "user.custom_tool_result", members)
         }
-    }
-}
-
-async fn resolve(
-    app: &App,
-    caller: &Caller,
-    session: SessionId,
-    call: CallId,
-    response: Response,
-) -> Result<ResolutionId, Error> {
-    let id = ResolutionId::from_bits(fresh_bits(app.now()).map_err(Error::internal)?);
-    app.haft().resolve_as(session, call, None, id, caller.actor.clone(), response).await?;
-    Ok(id)
+    })
 }
 
 /// What a client says came out, as what the call waits for: a result, or a person's answer.

@@ -115,7 +115,7 @@ pub(crate) async fn upload(
     let title = Some(name.clone());
     let reference = ArtifactRef { id: artifact, media_type: media_type.clone(), bytes, title };
     let new = NewArtifact { reference, tenant: caller.tenant.clone(), session: None, at };
-    app.store().put_artifact(&new, body).await.map_err(Error::internal)?;
+    app.store().put_artifact(&new, body).await?;
     let members = Members::from_iter([
         ("filename".to_owned(), name.into()),
         ("mime_type".to_owned(), media_type.into()),

@@ -26,6 +26,9 @@ use crate::input::Params;
 use crate::openapi::Query::{self, Flag, Limit, ManyOf, Number, OneOf, Page, Text, Texts};
 use crate::openapi::{Paths, get, post};
 
+/// The largest body that any path takes.
+pub(crate) const UPLOAD_MAX: usize = files::BODY_MAX;
+
 /// The parameters of a list of what can be archived.
 const LISTED: &[Query] = &[Limit(100), Page, Flag("include_archived")];
 /// Which events are previewed while they are being said.

@@ -108,8 +108,7 @@ pub(crate) async fn opened(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     declared.checked()?;
-    let initial = declared.initial_events.iter().cloned().map(SentEvent::read);
-    let initial = initial.collect::<Result<Vec<_>, _>>()?;
+    let initial = events::read_events(declared.initial_events.clone(), "initial_events")?;
     if initial.iter().any(|event| !matches!(event, SentEvent::Message { .. })) {
         return Err(Error::invalid("initial_events: expected `user.message` events only"));
     }
@@ -128,8 +127,8 @@ pub(crate) async fn opened(
     let session = app.haft().open(caller.tenant.clone(), config, caller.actor.clone()).await?;
     let place = SORT.place(&caller.tenant, &session.to_string())?;
     app.objects().put(place, Expected::Absent, &members, &caller.actor, at).await?;
-    for event in initial {
-        events::apply(app, caller, session, event).await?;
+    if !initial.is_empty() {
+        events::apply(app, caller, session, events::named(app, initial)?).await?;
     }
     shown(app, caller, &session.to_string()).await
 }

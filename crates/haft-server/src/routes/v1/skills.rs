@@ -111,7 +111,7 @@ async fn kept(
         let title = Some(path.clone());
         let reference = ArtifactRef { id, media_type, bytes, title };
         let new = NewArtifact { reference, tenant: caller.tenant.clone(), session: None, at };
-        app.store().put_artifact(&new, body).await.map_err(Error::internal)?;
+        app.store().put_artifact(&new, body).await?;
         kept.push(KeptFile { path, artifact: id });
     }
     Ok(Members::from_iter([
