@@ -17,6 +17,7 @@ type Said = Option<Value>;
 /// Shows a wait, asks, and sends what is said. Returns false when it is left for later.
 pub(crate) async fn decide(api: &Api, lines: &mut Lines, wait: &Value) -> anyhow::Result<bool> {
     eprintln!("\n{}", wait_card(wait, now(), Paint::stderr()));
+    lines.discard_what_was_typed_before().await;
     let mut earlier = None;
     loop {
         let said = match kind(wait) {
@@ -114,7 +115,8 @@ async fn rule(lines: &mut Lines, wait: &Value) -> Option<Value> {
     let mut when = Vec::new();
     for (name, value) in arguments {
         let shown = crate::terminal::shortened(&value.to_string(), 50);
-        let typed = lines.ask(&format!("  only where {name} is {shown}? [Y/n] > ")).await?;
+        let named = crate::terminal::shortened(name, 50);
+        let typed = lines.ask(&format!("  only where {named} is {shown}? [Y/n] > ")).await?;
         if !matches!(typed.trim().to_lowercase().as_str(), "n" | "no") {
             let field = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
             when.push(json!({ "field": field, "test": { "equals": value } }));

@@ -49,7 +49,8 @@ async fn inline(lines: &mut Lines, arguments: &Value) -> Option<Value> {
     let mut changed: Map<String, Value> = arguments.as_object()?.clone();
     eprintln!("  a new value, or nothing to leave it as it is");
     for (name, value) in arguments.as_object()? {
-        let typed = lines.ask(&format!("  {name} > ")).await?;
+        let named = crate::terminal::shortened(name, 80);
+        let typed = lines.ask(&format!("  {named} > ")).await?;
         if typed.is_empty() {
             continue;
         }

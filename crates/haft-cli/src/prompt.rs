@@ -1,7 +1,9 @@
 //! Asking a person at the terminal, line by line.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
 
+use rustix::termios::QueueSelector;
 use serde_json::{Map, Number, Value};
 use tokio::sync::mpsc;
 
@@ -38,7 +40,30 @@ impl Lines {
         prompt(question);
         self.next().await
     }
+
+    /// Call it when what is to be decided has been drawn, before asking: only what is typed from
+    /// now on counts. Whatever was typed before was meant for something else; it is discarded, and
+    /// the person is told.
+    pub(crate) async fn discard_what_was_typed_before(&mut self) {
+        if !std::io::stdin().is_terminal() {
+            return;
+        }
+        tokio::time::sleep(ARMING).await;
+        // What was typed without Enter is still in the terminal, not in the channel.
+        rustix::termios::tcflush(std::io::stdin(), QueueSelector::IFlush).ok();
+        let mut n_discarded = 0;
+        while self.typed.try_recv().is_ok() {
+            n_discarded += 1;
+        }
+        if n_discarded > 0 {
+            let note = "what was typed before this question was not taken as an answer";
+            eprintln!("  {}", Paint::stderr().paint(Tone::Warn, note));
+        }
+    }
 }
+
+/// How long a new question takes no answer: whoever was typing did not mean it.
+const ARMING: Duration = Duration::from_millis(500);
 
 /// Writes a prompt that the cursor stays behind.
 pub(crate) fn prompt(text: &str) {

@@ -6,6 +6,7 @@ mod digest;
 mod id;
 pub mod journal;
 pub mod json;
+mod legible;
 mod name;
 mod outcome;
 pub mod permission;
@@ -22,6 +23,7 @@ pub use id::{
     ArtifactId, CallId, GrantId, IdError, MessageId, ProviderCallId, ProviderCallIdError,
     ResolutionId, SealId, SessionId, WakeId,
 };
+pub use legible::legible;
 pub use name::{NameError, ToolAlias, ToolName};
 pub use outcome::{
     ArtifactRef, CallResult, ContentBlock, Directives, Disposition, ErrorClass, Failure,

@@ -3,6 +3,8 @@
  * it, parses markup.
  */
 
+import { legible } from "./legible.js";
+
 /** @typedef {Node | string | number | false | null | undefined} Child */
 
 /**
@@ -122,12 +124,20 @@ export function icon(name) {
 }
 
 /**
- * What a thing of JSON looks like as text: strings bare, all else indented.
+ * A value as text that can be edited: strings bare, all else as indented JSON.
+ * @param {unknown} value
+ */
+export function editable(value) {
+  if (typeof value === "string") return value;
+  return JSON.stringify(value, null, 2) ?? "";
+}
+
+/**
+ * A value as text for reading: nothing in it is invisible or pretends to be something else.
  * @param {unknown} value
  */
 export function pretty(value) {
-  if (typeof value === "string") return value;
-  return JSON.stringify(value, null, 2) ?? "";
+  return legible(editable(value));
 }
 
 /**
@@ -136,6 +146,11 @@ export function pretty(value) {
  * @param {number} max
  */
 export function brief(value, max = 96) {
-  const text = (typeof value === "string" ? value : JSON.stringify(value) ?? "").replaceAll(/\s+/g, " ");
+  const text = (typeof value === "string" ? value : JSON.stringify(value) ?? "").replaceAll(/[ \t\r\n]+/g, " ");
+  return cut(legible(text), max);
+}
+
+/** @param {string} text @param {number} max */
+function cut(text, max) {
   return text.length > max ? `${text.slice(0, max - 1)}…` : text;
 }

@@ -56,6 +56,7 @@ static ASSETS: &[Asset] = assets! {
     "haft.js": JAVASCRIPT,
     "icon.svg": SVG,
     "index.html": HTML,
+    "legible.js": JAVASCRIPT,
     "prose.js": JAVASCRIPT,
     "schema.js": JAVASCRIPT,
     "session-model.js": JAVASCRIPT,

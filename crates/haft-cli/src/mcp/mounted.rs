@@ -161,6 +161,7 @@ async fn is_accepted(args: &AcceptArgs, lines: Option<&mut Lines>) -> anyhow::Re
         let trouble = Trouble::new(Code::NoTerminal, what);
         return Err(trouble.next("look at it, and say `--yes`").into());
     };
+    lines.discard_what_was_typed_before().await;
     let answer = lines.ask("Accept it? [y/N] ").await.unwrap_or_default();
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

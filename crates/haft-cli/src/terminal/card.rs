@@ -1,13 +1,10 @@
 //! A wait, as a person decides about it.
 
-use haft_core::Timestamp;
+use haft_core::{Digest, Timestamp};
 use serde_json::{Map, Value};
 
 use super::style::{Paint, Tone};
 use super::{diff, left, printable, shortened, width, wrapped};
-
-/// How many lines of one argument are shown.
-const ARGUMENT_LINES_MAX: usize = 12;
 
 /// All that is known of a wait: what would run, what it would change, and why someone is asked.
 pub(crate) fn wait_card(wait: &Value, now: Timestamp, paint: Paint) -> String {
@@ -18,7 +15,7 @@ pub(crate) fn wait_card(wait: &Value, now: Timestamp, paint: Paint) -> String {
     let mut lines = vec![format!(
         "{} {}{}{}",
         paint.paint(Tone::Warn, &format!("◆ {}", kind(text("kind")))),
-        paint.paint(Tone::Bold, text("tool")),
+        paint.paint(Tone::Bold, &printable(text("tool"))),
         printable(&title),
         paint.paint(Tone::Dim, &time)
     )];
@@ -86,27 +83,38 @@ fn again(wait: &Value) -> Option<&'static str> {
     })
 }
 
-/// With a diff beside them, only the arguments that say where.
+/// Every argument, whole. With a diff beside it, a long one is named with its size and digest.
 fn shown_arguments(wait: &Value, has_diff: bool) -> Vec<String> {
     let Some(arguments) = wait["arguments"].as_object() else { return Vec::new() };
     let mut lines = Vec::new();
     for (name, value) in arguments {
-        let text = plain(value);
+        let (name, text) = (printable(name).replace('\n', "‹U+000A›"), plain(value));
         let is_long = text.contains('\n') || text.chars().count() > 72;
         match (is_long, has_diff) {
             (false, _) => lines.push(format!("{name}: {text}")),
-            (true, true) => {}
+            (true, true) => lines.push(format!("{name}: {}", measure(value))),
             (true, false) => {
-                lines.push(format!("{name}:"));
-                let n_lines = text.lines().count();
-                lines.extend(text.lines().take(ARGUMENT_LINES_MAX).map(|line| format!("  {line}")));
-                if n_lines > ARGUMENT_LINES_MAX {
-                    lines.push(format!("  … {} lines more", n_lines - ARGUMENT_LINES_MAX));
-                }
+                lines.push(format!("{name}: {}", measure(value)));
+                lines.extend(text.lines().map(|line| format!("  {line}")));
             }
         }
     }
     lines
+}
+
+/// How long a value is, and what tells it from every other one.
+fn measure(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let (n_chars, n_lines) = (text.chars().count(), text.lines().count());
+    let digest = Digest::of_bytes(text.as_bytes()).to_string();
+    let digest: String = digest.chars().take(16).collect();
+    match n_lines {
+        0 | 1 => format!("({n_chars} characters, {digest}…)"),
+        n_lines => format!("({n_chars} characters in {n_lines} lines, {digest}…)"),
+    }
 }
 
 /// Why someone is asked: the findings that decided, or that nobody knows what happened.
@@ -127,8 +135,9 @@ fn reasons(wait: &Value) -> Vec<String> {
 
 /// The arguments on one line, for a list.
 pub(crate) fn arguments_line(arguments: &Map<String, Value>) -> String {
-    let each =
-        arguments.iter().map(|(name, value)| format!("{name}={}", shortened(&plain(value), 60)));
+    let each = arguments
+        .iter()
+        .map(|(name, value)| format!("{}={}", shortened(name, 60), shortened(&plain(value), 60)));
     each.collect::<Vec<_>>().join(" ")
 }
 
@@ -136,5 +145,34 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => printable(text),
         other => printable(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn card(arguments: &Value) -> String {
+        let wait = json!({ "kind": "approval", "tool": "pay", "arguments": arguments });
+        wait_card(&wait, Timestamp::from_ms(0), Paint::Plain)
+    }
+
+    #[test]
+    fn the_name_of_an_argument_cannot_hide_or_forge_another() {
+        let shown = card(&json!({ "a\u{1b}[2J\n  amount: 1": "x", "amount": 900 }));
+        assert!(shown.contains("a‹U+001B›[2J‹U+000A›  amount: 1: x"), "{shown}");
+        assert!(shown.contains("\n  amount: 900"), "{shown}");
+    }
+
+    #[test]
+    fn a_long_argument_is_shown_whole_with_its_size_and_digest() {
+        let script: String = (0..400).map(|n| format!("line {n}\n")).collect();
+        let shown = card(&json!({ "script": script }));
+        assert!(shown.contains("script: (3490 characters in 400 lines, "), "{shown}");
+        assert!(shown.contains("line 0\n") && shown.contains("line 399"), "{shown}");
+        let pushed = card(&json!({ "command": format!("ls{}; rm -rf ~", " ".repeat(4000)) }));
+        assert!(pushed.contains("ls‹4000 spaces›; rm -rf ~"), "{pushed}");
     }
 }

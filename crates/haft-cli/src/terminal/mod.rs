@@ -23,6 +23,7 @@ use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
+use haft_core::legible;
 use serde_json::Value;
 
 /// Why something was not printed.
@@ -90,17 +91,9 @@ pub(crate) fn shortened(text: &str, n_max: usize) -> String {
     clipped(&printable(&line), n_max)
 }
 
-/// What models and tools say, without the power to move the cursor, to colour, or to turn the
-/// direction in which text is read.
+/// What models and tools say, with everything made visible that a terminal would hide or obey.
 pub(crate) fn printable(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            c if c.is_control() || turns(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    legible(text).into_owned()
 }
 
 #[cfg(test)]
@@ -109,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_a_model_says_cannot_move_the_cursor() {
-        assert_eq!(printable("a\u{1b}[2Jb\r\u{202e}c\n"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c\n");
+        assert_eq!(printable("a\u{1b}[2Jb\u{202e}c\n"), "a‹U+001B›[2Jb‹U+202E›c\n");
         assert_eq!(shortened("one\n two   three", 9), "one two …");
     }
 }

@@ -58,6 +58,36 @@ fn a_conversation_asks_shows_and_is_resumed() {
     assert!(chat.ends().success());
 }
 
+// What was typed before a question was drawn was meant for something else, so it decides nothing.
+#[test]
+fn what_is_typed_ahead_approves_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let mut chat = Terminal::start(data.path(), &["chat"]);
+    chat.until("› ");
+    chat.types("Show me\r");
+    chat.until("Who is it for?");
+    chat.types("everyone\r");
+    chat.until("3) formal");
+    chat.types("2\r");
+    chat.until("1 to 40");
+    chat.types("\r");
+    chat.until("y/n");
+    // One line that is complete, and the beginning of another.
+    chat.types("y\ro\ro");
+    chat.until("◆ Approval edit");
+    chat.until("was not taken as an answer");
+    chat.until("[l]ater > ");
+    chat.types("\r");
+    chat.until("type the first letter of one of them");
+    chat.until("[l]ater > ");
+    chat.types("l\r");
+    chat.until("it waits");
+    chat.types(CTRL_D);
+    assert!(chat.ends().success());
+    let pending = crate::commands::haft(data.path(), &["pending", "--json"]).stdout;
+    assert!(pending.contains("\"edit\""), "{pending}");
+}
+
 // At 60 columns nothing is broken within a word, and no line is longer than the terminal.
 #[test]
 fn a_narrow_terminal_is_written_to_as_it_is() {

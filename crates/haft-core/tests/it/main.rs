@@ -13,6 +13,7 @@ mod golden;
 mod grants;
 mod hardening;
 mod journal;
+mod legible;
 mod lifecycle;
 mod liveness;
 mod looping;

@@ -2,7 +2,7 @@
 
 use haft_core::session::SuspensionKind;
 use haft_core::tool::Schema;
-use haft_core::{CallId, ResolutionId, SessionId};
+use haft_core::{CallId, ResolutionId, SessionId, legible};
 use haft_runtime::schema::Validator;
 use haft_runtime::{Haft, ResolveError, Response, Waiting};
 use serde_json::{Map, Value, json};
@@ -10,8 +10,11 @@ use serde_json::{Map, Value, json};
 use crate::principal::Principal;
 use crate::questions::{Asked, Kind, Question};
 
-/// How much of a call's arguments is shown in a question.
-const SHOWN_CHARS: usize = 2_000;
+/// The longest question about an approval. A call that needs more words than this to be shown whole
+/// is not approved by its caller: nobody can agree to what they were not shown.
+const CONSENT_CHARS_MAX: usize = 8_000;
+/// The longest question that a person is asked for an answer; it is cut, and says so.
+const QUESTION_CHARS_MAX: usize = 8_000;
 
 /// One thing that a call waits for and its caller may give.
 #[derive(Debug, Clone)]
@@ -53,12 +56,25 @@ impl Ask {
         Self { key, question, session, call, round: None, meaning: Meaning::Input }
     }
 
-    pub(super) fn of_approval(waiting: &Waiting) -> Self {
-        let arguments = shown(&Value::Object(waiting.arguments.clone()).to_string());
-        let mut message = format!("Allow `{}` with {arguments}?", waiting.tool);
+    /// Asks whether a call may run, with everything it would run with; `None` when that is too much
+    /// to be shown.
+    pub(super) fn of_approval(waiting: &Waiting) -> Option<Self> {
+        let mut message = format!("Allow `{}`", waiting.tool);
+        match waiting.arguments.is_empty() {
+            true => message.push_str(" without arguments?"),
+            false => message.push_str(" with these arguments?"),
+        }
+        for (name, value) in &waiting.arguments {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let name = legible(name).replace('\n', "‹U+000A›");
+            message = format!("{message}\n{name}: {}", legible(&text));
+        }
         let preview = waiting.preview.as_ref().and_then(|preview| preview.diff.as_deref());
         if let Some(diff) = preview {
-            message = format!("{message}\n{}", shown(diff));
+            message = format!("{message}\n\nWhat it would do:\n{}", legible(diff));
+        }
+        if message.chars().count() > CONSENT_CHARS_MAX {
+            return None;
         }
         let schema = json!({
             "type": "object",
@@ -68,7 +84,8 @@ impl Ask {
             },
             "required": ["approve"],
         });
-        Self::of_wait(waiting, "approval", Question::form(&message, &schema), Meaning::Approval)
+        let question = Question::form(&message, &schema);
+        Some(Self::of_wait(waiting, "approval", question, Meaning::Approval))
     }
 
     pub(super) fn of_elicitation(waiting: &Waiting, output: Option<&Schema>) -> Self {
@@ -192,9 +209,13 @@ fn is_form(schema: &Value) -> bool {
 }
 
 fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    let text = legible(text);
+    match text.char_indices().nth(QUESTION_CHARS_MAX) {
+        Some((end, _)) => {
+            let n_more = text[end..].chars().count();
+            format!("{}… ({n_more} characters more are not shown here)", &text[..end])
+        }
+        None => text.into_owned(),
     }
 }
 

@@ -125,7 +125,10 @@ impl McpServer {
         }
         let registered = self.0.haft.registry().get(waiting.tool.as_str());
         let ask = match waiting.kind {
-            SuspensionKind::Approval => Ask::of_approval(&waiting),
+            SuspensionKind::Approval => match Ask::of_approval(&waiting) {
+                Some(ask) => ask,
+                None => return Standing::Waiting(waiting),
+            },
             _ => {
                 let output = registered.as_ref().and_then(|r| r.spec().output_schema.as_ref());
                 Ask::of_elicitation(&waiting, output)
@@ -172,6 +175,11 @@ impl McpServer {
         };
         let by_whom = match (waiting.kind, self.0.settings.consent) {
             (SuspensionKind::Approval, Consent::IsNoApproval) => " by someone else than its caller",
+            (SuspensionKind::Approval, Consent::Approves)
+                if Ask::of_approval(waiting).is_none() =>
+            {
+                " in the console or by `haft approve`, because it is too long to be shown here whole"
+            }
             _ => "",
         };
         let at = self.0.settings.approve_at.as_deref();

@@ -246,6 +246,31 @@ fn a_task_waits_for_someone_elses_yes_unless_consent_is_enough() {
     }
 }
 
+// A caller approves only what it was shown whole, with nothing invisible in it.
+#[test]
+fn a_consent_shows_everything_or_does_not_approve() {
+    let (place, paid) = (TestPlace::new(), Arc::new(AtomicU32::new(0)));
+    let questions = Questions::new();
+    place.live(node(&questions, &paid), async |node: TestNode| {
+        let server = served(&node, &questions, Consent::Approves);
+        let can = json!({"extensions": {TASKS: {}}, "elicitation": {"form": {}}});
+        let mut client = Client::connect(&server, principal("ann"), can);
+        let memo = format!("report\u{202e}fdp{}x", " ".repeat(100));
+        let asked = client.call("pay", json!({"cents": 5, "memo": memo})).await;
+        let message = asked["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+        assert!(message.contains("memo: report‹U+202E›fdp‹100 spaces›x"), "{message}");
+        let memo = "word ".repeat(4000);
+        let waits = client.call("pay", json!({"cents": 5, "memo": memo})).await;
+        assert_eq!(waits["resultType"], "task", "{waits}");
+        let update = json!({"taskId": waits["taskId"], "inputResponses": {"approval": {"action": "accept", "content": {"approve": true}}}});
+        client.request("tasks/update", update).await;
+        let task = client.request("tasks/get", json!({"taskId": waits["taskId"]})).await;
+        assert_eq!(task["status"], "working", "{task}");
+        assert!(task["statusMessage"].as_str().unwrap().contains("too long"), "{task}");
+    });
+    assert_eq!(paid.load(Ordering::SeqCst), 0);
+}
+
 // Issue 8: what an input-required result asks for is in the inbox like any other wait, and a
 // state that was bent or belongs to another is no state.
 #[test]

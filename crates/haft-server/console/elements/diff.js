@@ -1,6 +1,7 @@
 /** A unified diff as rows with numbers, signs and colours; anything else as plain text. */
 
 import { h } from "../dom.js";
+import { legible } from "../legible.js";
 
 export const DIFF_STYLE = `
 .diff { border: 1px solid var(--line); border-radius: 8px; overflow: hidden; background: var(--surface); }
@@ -91,13 +92,13 @@ function begin(files, name) {
  */
 export function renderDiff(text) {
   const files = parseDiff(text);
-  if (!files) return h("pre", { class: "block", part: "preview", tabindex: "0", "aria-label": "Preview" }, text);
+  if (!files) return h("pre", { class: "block", part: "preview", tabindex: "0", "aria-label": "Preview" }, legible(text));
   return h("div", { class: "diffs", part: "diff" }, files.map(renderFile));
 }
 
 /** @param {FileDiff} file */
 function renderFile(file) {
-  const name = file.name.replace(/^[ab]\//, "");
+  const name = legible(file.name.replace(/^[ab]\//, ""));
   const body = h("tbody");
   const rows = h("div", { class: "diff-rows", tabindex: "0", role: "region", "aria-label": `Changes of ${name || "the file"}` },
     h("table", {}, h("caption", { class: "visually-hidden" }, `${file.added} lines added, ${file.removed} removed`), body));
@@ -122,8 +123,8 @@ const SIGNS = { added: "+", removed: "−", same: " ", hunk: " " };
 
 /** @param {Row} row */
 function renderRow(row) {
-  if (row.kind === "hunk") return h("tr", { class: "hunk" }, h("td", { colspan: "4" }, row.text));
+  if (row.kind === "hunk") return h("tr", { class: "hunk" }, h("td", { colspan: "4" }, legible(row.text)));
   return h("tr", { class: row.kind },
     h("td", { class: "number" }, row.before), h("td", { class: "number" }, row.after),
-    h("td", { class: "sign" }, SIGNS[row.kind]), h("td", {}, row.text));
+    h("td", { class: "sign" }, SIGNS[row.kind]), h("td", {}, legible(row.text)));
 }

@@ -3,7 +3,7 @@
  * and their problems live in one shadow tree.
  */
 
-import { h, icon, pretty } from "../dom.js";
+import { editable, h, icon } from "../dom.js";
 import { choices, controlType, escape, label, validate } from "../schema.js";
 
 /** @typedef {import("../schema.js").Schema} Schema */
@@ -266,7 +266,7 @@ function several(schema, allowed, start, place) {
 
 /** Whatever no control fits is written as JSON. @param {Schema} schema @param {unknown} start @param {Place} place @returns {Control} */
 function json(schema, start, place) {
-  const given = start === undefined ? "" : pretty(typeof start === "string" ? JSON.stringify(start) : start);
+  const given = start === undefined ? "" : editable(typeof start === "string" ? JSON.stringify(start) : start);
   const input = h("textarea", { class: "input mono", rows: Math.min(16, Math.max(3, given.split("\n").length)), spellcheck: "false", ".value": given });
   const made = field({ ...schema, description: schema.description ?? "Written as JSON." }, place, input, () => {
     if (input.value.trim() === "") return undefined;

@@ -3,7 +3,8 @@
  * is shown after the wait is over.
  */
 
-import { fill, h, icon, pretty, svg } from "../dom.js";
+import { editable, fill, h, icon, pretty, svg } from "../dom.js";
+import { legible } from "../legible.js";
 import { exact, left, when } from "../time.js";
 import { DECISIONS, MODES, REACHES, REASONS, UNCLASSIFIED, sourceName, who } from "../words.js";
 import { DIFF_STYLE, renderDiff } from "./diff.js";
@@ -39,6 +40,7 @@ const STYLE = sheet(`
 .notice .icon { margin-top: .2em; }
 .arguments { display: grid; grid-template-columns: minmax(70px, max-content) 1fr; gap: 5px 14px; font-size: .93em; }
 .arguments dt { color: var(--ink-3); overflow-wrap: anywhere; } .arguments dd { overflow-wrap: anywhere; white-space: pre-wrap; max-height: 14em; overflow: auto; }
+.arguments dt .measure { display: block; color: var(--warn); font-size: .9em; max-width: 14em; }
 .arguments dd.masked { color: var(--ink-3); font-style: italic; }
 .section { display: grid; gap: 8px; }
 .section > h4 { font-size: .82em; font-weight: 600; color: var(--ink-3); display: flex; align-items: center; gap: 8px; min-height: 24px; }
@@ -133,8 +135,8 @@ export class WaitingElement extends HTMLElement {
   head(pending) {
     return h("header", { class: "head" },
       h("div", { class: "title" },
-        h("h3", { id: "title" }, this.heading(pending)),
-        h("p", { class: "name" }, h("code", {}, pending.tool), pending.detail ? ` · ${pending.detail}` : ""),
+        h("h3", { id: "title" }, legible(this.heading(pending))),
+        h("p", { class: "name" }, h("code", {}, legible(pending.tool)), pending.detail ? ` · ${legible(pending.detail)}` : ""),
         this.badges(pending)),
       this.stage === "over" ? null : this.timer);
   }
@@ -158,13 +160,13 @@ export class WaitingElement extends HTMLElement {
     return h("details", { class: "why", part: "why" }, h("summary", {}, h("span", {}, "Why you are asked — ", sentence)),
       h("ol", {}, findings.map((finding) => h("li", {},
         h("span", { class: `badge ${{ allow: "good", ask: "warn", deny: "bad" }[finding.verdict] ?? ""}` }, finding.verdict),
-        h("span", {}, h("span", { class: "source" }, sourceName(finding.source)), ` — ${finding.reason}`)))));
+        h("span", {}, h("span", { class: "source" }, sourceName(finding.source)), ` — ${legible(finding.reason)}`)))));
   }
 
   /** @param {Pending} pending */
   changes(pending) {
     if (!pending.changes) return null;
-    return h("p", { class: "notice" }, icon("alert"), `The tool changed since this was first asked: ${pending.changes}`);
+    return h("p", { class: "notice" }, icon("alert"), `The tool changed since this was first asked: ${legible(pending.changes)}`);
   }
 
   /** @param {Pending} pending */
@@ -174,9 +176,9 @@ export class WaitingElement extends HTMLElement {
     const targets = preview.targets ?? [];
     return h("div", { class: "section" },
       h("h4", {}, "What it would do"),
-      preview.trouble ? h("p", { class: "notice" }, icon("alert"), `No preview: ${preview.trouble}`) : null,
+      preview.trouble ? h("p", { class: "notice" }, icon("alert"), `No preview: ${legible(preview.trouble)}`) : null,
       preview.diff ? renderDiff(preview.diff) : null,
-      !preview.diff && targets.length > 0 ? h("p", { class: "hint" }, `Touches ${targets.join(", ")}`) : null);
+      !preview.diff && targets.length > 0 ? h("p", { class: "hint" }, `Touches ${targets.map(legible).join(", ")}`) : null);
   }
 
   /** @param {Record<string, unknown>} given */
@@ -184,7 +186,7 @@ export class WaitingElement extends HTMLElement {
     const names = Object.keys(given);
     if (names.length === 0) return h("p", { class: "hint" }, "It takes no arguments.");
     return h("dl", { class: "arguments", part: "arguments" }, names.map((name) => [
-      h("dt", {}, name),
+      h("dt", {}, legible(name), measure(given[name])),
       h("dd", { class: given[name] === "[redacted]" ? "masked" : "mono", tabindex: isLong(given[name]) ? "0" : false },
         given[name] === "[redacted]" ? "secret, not shown" : pretty(given[name])),
     ]).flat());
@@ -287,7 +289,17 @@ export class WaitingElement extends HTMLElement {
 
 /** @param {unknown} value */
 function isLong(value) {
-  return pretty(value).length > 400;
+  const text = editable(value);
+  return text.length > 400 || text.split("\n").length > 8;
+}
+
+/** How large a value is that may not be in view whole. @param {unknown} value */
+function measure(value) {
+  if (!isLong(value)) return null;
+  const text = editable(value);
+  const lines = text.split("\n").length;
+  const size = `${text.length.toLocaleString("en")} characters${lines > 1 ? `, ${lines.toLocaleString("en")} lines` : ""}`;
+  return h("span", { class: "measure" }, `${size}; scroll to read all of it`);
 }
 
 const AROUND = 2 * Math.PI * 8;

@@ -1,6 +1,6 @@
 /** Agents, environments, memory, skills and vaults: what there is, edited, and what it was before. */
 
-import { brief, fill, h, icon, pretty } from "../dom.js";
+import { brief, editable, fill, h, icon, pretty } from "../dom.js";
 import { DIFF_STYLE } from "../elements/diff.js";
 import { HaftError } from "../haft.js";
 import { exact, when } from "../time.js";
@@ -102,7 +102,7 @@ function showNew(app, kind, detail) {
     leave: () => void (location.hash = `#/agents/${kind.path}`) });
   for (const { field, element } of editor.controls) {
     const input = /** @type {HTMLInputElement | null} */ (element.querySelector("input, textarea"));
-    if (input && start[field.name] !== undefined) input.value = pretty(start[field.name]);
+    if (input && start[field.name] !== undefined) input.value = editable(start[field.name]);
   }
   fill(detail, h("div", { class: "panel" }, h("div", { class: "title" }, h("h2", {}, `New ${kind.one}`)), editor.element));
 }

@@ -1,6 +1,6 @@
 /** A named thing with versions: looked at, edited with a diff before it is saved, compared with what it was. */
 
-import { brief, fill, h, icon, pretty } from "../dom.js";
+import { brief, editable, fill, h, icon, pretty } from "../dom.js";
 import { renderDiff } from "../elements/diff.js";
 import { unifiedDiff } from "../text-diff.js";
 import { exact, when } from "../time.js";
@@ -130,7 +130,7 @@ let lastId = 0;
 /** @param {Field} field @param {any} value */
 function control(field, value) {
   const id = `field-${(lastId += 1)}`;
-  const text = field.as === "json" ? pretty(value ?? null) : value ?? "";
+  const text = field.as === "json" ? editable(value ?? null) : value ?? "";
   const input = field.as === "line"
     ? h("input", { class: "input", id, ".value": text, autocomplete: "off", "aria-describedby": field.hint ? `${id}-hint` : false })
     : h("textarea", { class: `input ${field.as === "json" ? "mono" : ""}`, id, rows: Math.min(Math.max(String(text).split("\n").length, 3), field.as === "json" ? 8 : 18), spellcheck: String(field.as === "text"), ".value": text, "aria-describedby": field.hint ? `${id}-hint` : false });

@@ -61,7 +61,7 @@ enum Activity {
 /// What the outside was last told about the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Told {
-    Idle { blocked_on: Vec<CallId> },
+    Idle { blocked_on: Vec<String> },
     Running,
 }
 
@@ -69,13 +69,40 @@ enum Told {
 struct OpenCall {
     id: CallId,
     side: Side,
+    /// The tool's name and arguments, kept for a client's call that may be shown again.
+    use_shown: Option<ShownUse>,
     waits_for: Awaited,
+}
+
+/// A call that a client runs, as it was shown to the client.
+#[derive(Debug, Clone)]
+struct ShownUse {
+    name: String,
+    input: Map<String, Value>,
+    /// How often an approver changed the arguments. Each change is shown as a use of its own,
+    /// because the client must not run what was proposed first.
+    n_edits: u32,
+    /// Whether the arguments were changed and the client has not been shown that yet.
+    is_stale: bool,
+}
+
+impl OpenCall {
+    /// The id of the event that shows the call as it may run.
+    fn use_id(&self) -> String {
+        match &self.use_shown {
+            Some(ShownUse { n_edits: n_edits @ 1.., .. }) => format!("{}.{n_edits}", self.id),
+            _ => self.id.to_string(),
+        }
+    }
 }
 
 /// For whom a call waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Nobody,
+    /// Somebody's yes or no.
+    Approval,
+    /// An answer or a result.
     Someone,
     /// It goes on by itself once that is done.
     Child,
@@ -243,8 +270,12 @@ impl Projection {
             Event::CallSuspended { call, kind: SuspensionKind::Child, .. } => {
                 self.set_awaited(call, Awaited::Child);
             }
+            Event::CallSuspended { call, kind: SuspensionKind::Approval, .. } => {
+                self.set_awaited(call, Awaited::Approval);
+            }
             Event::CallSuspended { call, .. } => {
                 self.set_awaited(call, Awaited::Someone);
+                self.show_edited_use(call);
             }
             Event::CallPreviewing { call, .. } => {
                 self.set_awaited(call, Awaited::Nobody);
@@ -253,8 +284,10 @@ impl Projection {
             Event::CallAdmitted { .. } | Event::CallStarted { .. } => self.tell_running(),
             Event::CallResolved { call, resolution, decision, .. } => {
                 // What a sub-agent did is told as the result of the call.
-                if self.set_awaited(call, Awaited::Nobody) != Some(Awaited::Child) {
-                    self.resolve(call, resolution.map(|id| id.to_string()), &decision);
+                let waited_for = self.set_awaited(call, Awaited::Nobody);
+                if waited_for != Some(Awaited::Child) {
+                    let id = resolution.map(|id| id.to_string());
+                    self.resolve(call, waited_for, id, &decision);
                 }
             }
             Event::CallFinished { outcome } => self.finish(&outcome),
@@ -336,8 +369,11 @@ impl Projection {
             Executor::Server | Executor::Provider => Side::Ours,
             Executor::Client | Executor::Human => Side::Theirs,
         };
-        self.calls.push(OpenCall { id, side, waits_for: Awaited::Nobody });
         let name = self.toolset.called(tool).to_owned();
+        let shown =
+            || ShownUse { name: name.clone(), input: input.clone(), n_edits: 0, is_stale: false };
+        let use_shown = (side == Side::Theirs).then(shown);
+        self.calls.push(OpenCall { id, side, use_shown, waits_for: Awaited::Nobody });
         let mut members = json!({ "name": name, "input": input });
         let kind = match side {
             Side::Ours => {
@@ -352,9 +388,26 @@ impl Projection {
                 }
                 "agent.mcp_tool_use"
             }
-            Side::Theirs => "agent.custom_tool_use",
+            Side::Theirs => {
+                // The SDKs' tool runners hold such a call until it is confirmed.
+                if executor == Executor::Client && decision == Verdict::Ask {
+                    members["evaluated_permission"] = permission(decision).into();
+                }
+                "agent.custom_tool_use"
+            }
         };
         self.emit(kind, Some(id.to_string()), members);
+    }
+
+    /// Shows a client's call once more after its approver changed the arguments.
+    fn show_edited_use(&mut self, call: CallId) {
+        let open = self.calls.iter_mut().find(|open| open.id == call);
+        let Some(open) = open else { return };
+        let Some(shown) = open.use_shown.as_mut().filter(|shown| shown.is_stale) else { return };
+        shown.is_stale = false;
+        let members = json!({ "name": shown.name, "input": shown.input });
+        let id = open.use_id();
+        self.emit("agent.custom_tool_use", Some(id), members);
     }
 
     /// A call that never came to be is shown with its refusal, so that every use has a result.
@@ -386,25 +439,48 @@ impl Projection {
         self.emit(kind, None, members);
     }
 
-    fn resolve(&mut self, call: CallId, id: Option<String>, decision: &Decided) {
-        let use_id = call.to_string();
-        let confirmed = |result: &str, message: Option<&String>| {
+    fn resolve(
+        &mut self,
+        call: CallId,
+        waited_for: Option<Awaited>,
+        id: Option<String>,
+        decision: &Decided,
+    ) {
+        let open = self.calls.iter_mut().find(|open| open.id == call);
+        let (is_theirs, use_id) = match &open {
+            Some(open) => (open.side == Side::Theirs, open.use_id()),
+            None => (false, call.to_string()),
+        };
+        let is_approval = waited_for == Some(Awaited::Approval);
+        let confirmed = |result: &str, message: Option<&str>| {
             let mut members = json!({ "tool_use_id": use_id, "result": result });
             if let Some(message) = message {
-                members["deny_message"] = message.as_str().into();
+                members["deny_message"] = message.into();
             }
             members
         };
         let returned = |content: Value, is_error: bool| json!({ "custom_tool_use_id": use_id, "content": content, "is_error": is_error });
         let (confirmation, result) = ("user.tool_confirmation", "user.custom_tool_result");
-        let is_theirs = self.calls.iter().any(|open| open.id == call && open.side == Side::Theirs);
         let (kind, members) = match decision {
+            Decided::Approve { arguments: Some(arguments), .. } if is_theirs => {
+                if let Some(shown) = open.and_then(|open| open.use_shown.as_mut()) {
+                    shown.input = arguments.record().clone();
+                    shown.n_edits += 1;
+                    shown.is_stale = true;
+                }
+                let why = "the approver changed the arguments; the call goes on with those";
+                (confirmation, confirmed("deny", Some(why)))
+            }
             Decided::Approve { .. } => (confirmation, confirmed("allow", None)),
-            Decided::Deny { note } if is_theirs => {
+            // A client holds its call until it is told that it may run.
+            Decided::Granted { .. } if is_theirs && is_approval => {
+                (confirmation, confirmed("allow", None))
+            }
+            Decided::Deny { note } if is_theirs && !is_approval => {
                 let said = note.as_deref().unwrap_or("declined");
                 (result, returned(json!([{ "type": "text", "text": said }]), true))
             }
-            Decided::Deny { note } => (confirmation, confirmed("deny", note.as_ref())),
+            Decided::Deny { note } => (confirmation, confirmed("deny", note.as_deref())),
             Decided::Answer { output } => (result, returned(output_blocks(output), false)),
             Decided::Result { result: came, .. } => {
                 let (content, is_error) = result_blocks(came);
@@ -480,10 +556,12 @@ impl Projection {
     }
 
     /// The calls that wait for someone, here and below.
-    fn blocked_on(&self) -> Vec<CallId> {
-        let waiting = self.calls.iter().filter(|call| call.waits_for == Awaited::Someone);
-        let below = self.threads.values().flat_map(|thread| thread.asks.iter().copied());
-        waiting.map(|call| call.id).chain(below).collect()
+    fn blocked_on(&self) -> Vec<String> {
+        let is_waiting =
+            |call: &&OpenCall| matches!(call.waits_for, Awaited::Approval | Awaited::Someone);
+        let waiting = self.calls.iter().filter(is_waiting).map(OpenCall::use_id);
+        let below = self.threads.values().flat_map(|thread| &thread.asks);
+        waiting.chain(below.map(ToString::to_string)).collect()
     }
 
     fn tell_running(&mut self) {
@@ -524,8 +602,7 @@ pub(super) fn bare(session: SessionId) -> String {
     session.to_string().trim_start_matches("sesn_").to_owned()
 }
 
-fn requires_action(calls: &[CallId]) -> Value {
-    let ids: Vec<String> = calls.iter().map(ToString::to_string).collect();
+fn requires_action(ids: &[String]) -> Value {
     json!({ "type": "requires_action", "event_ids": ids })
 }
 
@@ -653,6 +730,72 @@ mod tests {
         assert_eq!(end["model_request_start_id"], start.id);
         let tokens = ["input_tokens", "cache_read_input_tokens", "output_tokens"];
         assert_eq!(tokens.map(|kind| end["model_usage"][kind].as_u64().unwrap()), [6, 4, 2]);
+    }
+
+    /// A call of a client's tool that somebody must allow first.
+    fn gated(bits: u128, at: i64) -> [(i64, Event); 2] {
+        let [(_, mut proposed), (_, mut suspended)] = waiting(bits, at);
+        if let Event::CallProposed { derivation, .. } = &mut proposed {
+            derivation.decision = Verdict::Ask;
+        }
+        if let Event::CallSuspended { kind, reason, .. } = &mut suspended {
+            (*kind, *reason) = (SuspensionKind::Approval, SuspendReason::Asked);
+        }
+        [(at, proposed), (at, suspended)]
+    }
+
+    fn resolved(bits: u128, at: i64, decision: Decided) -> (i64, Event) {
+        let (call, by) = (CallId::from_bits(bits), Actor::system());
+        (at, Event::CallResolved { call, round: 1, resolution: None, by, decision })
+    }
+
+    fn after_opening(rest: Vec<(i64, Event)>) -> Vec<Value> {
+        let entries = log([opening(), rest].concat());
+        let events = folded(&entries, entries.len());
+        events[4..].iter().map(|event| Value::Object(event.body.clone())).collect()
+    }
+
+    // W1: a client that honours `evaluated_permission` runs nothing before the yes.
+    #[test]
+    fn a_gated_call_of_a_client_is_held_until_it_is_confirmed() {
+        let [_, (_, runs)] = waiting(7, 4);
+        let yes = resolved(7, 4, Decided::Approve { arguments: None, note: None });
+        let events = after_opening([gated(7, 3).to_vec(), vec![yes, (4, runs)]].concat());
+        let id = CallId::from_bits(7).to_string();
+        let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        let (use_, idle) = ("agent.custom_tool_use", "session.status_idle");
+        assert_eq!(kinds, [use_, idle, "user.tool_confirmation"]);
+        assert_eq!(events[0]["evaluated_permission"], "ask");
+        assert_eq!(events[1]["stop_reason"]["event_ids"], json!([id]));
+        assert_eq!(
+            (&events[2]["tool_use_id"], &events[2]["result"]),
+            (&json!(id), &json!("allow"))
+        );
+        let no = resolved(7, 4, Decided::Deny { note: Some("no".to_owned()) });
+        let events = after_opening([gated(7, 3).to_vec(), vec![no]].concat());
+        assert_eq!(events[2]["type"], "user.tool_confirmation");
+        assert_eq!(
+            (&events[2]["result"], &events[2]["deny_message"]),
+            (&json!("deny"), &json!("no"))
+        );
+    }
+
+    #[test]
+    fn arguments_that_the_approver_changed_are_shown_as_a_use_of_its_own() {
+        let [_, (_, runs)] = waiting(7, 4);
+        let edited = Map::from_iter([("city".to_owned(), json!("Bern"))]);
+        let arguments = Some(haft_core::Arguments::plain(edited.clone()));
+        let yes = resolved(7, 4, Decided::Approve { arguments, note: None });
+        let events = after_opening([gated(7, 3).to_vec(), vec![yes, (4, runs)]].concat());
+        let id = format!("{}.1", CallId::from_bits(7));
+        assert_eq!(
+            (&events[2]["type"], &events[2]["result"]),
+            (&json!("user.tool_confirmation"), &json!("deny"))
+        );
+        assert_eq!(events[3]["type"], "agent.custom_tool_use");
+        assert_eq!((&events[3]["id"], &events[3]["input"]), (&json!(id), &json!(edited)));
+        assert!(events[3].get("evaluated_permission").is_none());
+        assert_eq!(events[4]["stop_reason"]["event_ids"], json!([id]));
     }
 
     fn reported(at: i64, seq: u64, word: Word) -> (i64, Event) {

@@ -140,8 +140,10 @@ impl SentEvent {
             "user.custom_tool_result" => {
                 let CustomToolResult { custom_tool_use_id, content, is_error } =
                     members_of(&kind, members)?;
+                // What follows the call's id says which change of its arguments was run.
+                let id = custom_tool_use_id.split('.').next().unwrap_or_default();
                 Ok(Self::CustomToolResult {
-                    call: call("custom_tool_use_id", &custom_tool_use_id)?,
+                    call: call("custom_tool_use_id", id)?,
                     content: texts(content)?,
                     is_error: is_error.unwrap_or(false),
                 })

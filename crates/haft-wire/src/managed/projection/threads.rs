@@ -1,9 +1,9 @@
 //! What works below a session, shown at the session.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use haft_core::permission::Verdict;
-use haft_core::session::{Ask, Report, Word};
+use haft_core::session::{Ask, Report, SuspensionKind, Word};
 use haft_core::tool::Executor;
 use haft_core::{CallId, SessionId};
 use serde_json::json;
@@ -17,8 +17,8 @@ pub(super) struct Thread {
     is_at_work: bool,
     /// The calls that wait for someone.
     pub(super) asks: Vec<CallId>,
-    /// The calls that were shown since it last rested: each is shown once.
-    shown: BTreeSet<CallId>,
+    /// The calls that were shown since it last rested, each with what it waited for last.
+    shown: BTreeMap<CallId, SuspensionKind>,
 }
 
 impl Projection {
@@ -35,11 +35,15 @@ impl Projection {
         let kind = match &report.word {
             Word::AtWork => "session.thread_status_running",
             Word::Asking { asks } => {
-                for ask in asks.iter().filter(|ask| thread.shown.insert(ask.call)) {
-                    self.ask_for(report.child, ask);
+                for ask in asks {
+                    match thread.shown.insert(ask.call, ask.kind) {
+                        None => self.ask_for(report.child, ask),
+                        Some(before) => self.confirm_below(before, ask),
+                    }
                 }
                 thread.asks = asks.iter().map(|ask| ask.call).collect();
-                members["stop_reason"] = requires_action(&thread.asks);
+                let ids: Vec<String> = thread.asks.iter().map(ToString::to_string).collect();
+                members["stop_reason"] = requires_action(&ids);
                 "session.thread_status_idle"
             }
             Word::AtRest { ending, .. } => {
@@ -81,7 +85,7 @@ impl Projection {
         let mut members = json!({
             "name": ask.tool, "input": ask.arguments, "session_thread_id": thread_id(thread),
         });
-        if !is_theirs {
+        if !is_theirs || ask.kind == SuspensionKind::Approval {
             members["evaluated_permission"] = permission(Verdict::Ask).into();
         }
         let kind = match &ask.mcp {
@@ -94,5 +98,13 @@ impl Projection {
             }
         };
         self.emit(kind, Some(ask.call.to_string()), members);
+    }
+
+    /// A client holds a call that waited for a yes; that it now waits for the client is the yes.
+    fn confirm_below(&mut self, before: SuspensionKind, ask: &Ask) {
+        if before == SuspensionKind::Approval && ask.kind == SuspensionKind::ClientExec {
+            let members = json!({ "tool_use_id": ask.call.to_string(), "result": "allow" });
+            self.emit("user.tool_confirmation", None, members);
+        }
     }
 }
