@@ -6,16 +6,9 @@
 //! A [`ScriptedModel`] answers from a file, for demos and tests.
 //!
 //! Nothing here reads the environment: base URLs and keys come in as values.
-//!
-//! # Why hyper, and not a larger client
-//!
-//! A request to a model is one POST with a streamed answer. On hyper's connection each stage has
-//! its own time limit, a key never follows a redirect, and no proxy is taken from the
-//! environment. TLS is rustls with ring, trusting whom the system trusts.
 
 mod agents;
 mod directive;
-pub mod http;
 mod memory;
 mod model;
 mod name;
@@ -28,7 +21,6 @@ mod summary;
 mod text_calls;
 pub mod tokens;
 pub mod transcript;
-mod trust;
 
 pub use agents::{AgentSpec, ChoiceError, Models, Providers};
 pub use model::{ModelConfig, Overflow, Proactive, ProviderModel};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft_agent::http::Reach;
+use haft_http::Reach;
 use haft_mcp::{Mounts, Questions};
 use haft_runtime::SealingKey;
 use haft_runtime::registry::Registry;

@@ -1,6 +1,6 @@
 //! Vaults' secrets for the servers that are mounted here.
 
-use haft_agent::http::Reach;
+use haft_http::Reach;
 use haft_mcp::{Secrets, VaultEntry};
 use haft_runtime::SealingKey;
 use haft_store::{Store, Tenant, Which};

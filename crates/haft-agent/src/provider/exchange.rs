@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use haft_core::{ErrorClass, Failure, Timestamp};
+use haft_http::{
+    Answer, Client, Endpoint, HeaderMap, HeaderName, HeaderValue, HttpError, StatusCode,
+};
 use haft_runtime::{CancellationToken, ModelError};
-use hyper::StatusCode;
-use hyper::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, DATE, InvalidHeaderValue, RETRY_AFTER};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
     Api, BaseUrlError, Decoder, NoRootsError, ProviderConfig, Reply, StreamError, reported,
 };
-use crate::http::{Answer, Client, Endpoint, HttpError};
 use crate::sse::{SseDecoder, SseError};
 
 /// How much of an error's body is read.
@@ -270,9 +271,7 @@ fn http_date(text: &str) -> Option<Timestamp> {
     Timestamp::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()
 }
 
-fn headers(
-    config: &ProviderConfig,
-) -> Result<Vec<(HeaderName, HeaderValue)>, hyper::header::InvalidHeaderValue> {
+fn headers(config: &ProviderConfig) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidHeaderValue> {
     let key = config.api_key.as_ref().map(|key| key.0.as_str());
     let secret = |text: &str| {
         let mut value = HeaderValue::from_str(text)?;

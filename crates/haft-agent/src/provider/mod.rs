@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use haft_core::session::ProviderResult;
 use haft_core::{ErrorClass, ProviderCallId};
+pub use haft_http::{BaseUrlError, NoRootsError, Timeouts};
 use haft_runtime::AskedCall;
 use haft_wire::Dialect;
 use serde_json::Value;
 
-pub use crate::http::{BaseUrlError, NoRootsError, Timeouts};
 use crate::name::Vendor;
 use crate::sse::Frame;
 

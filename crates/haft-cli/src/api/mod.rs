@@ -13,7 +13,7 @@ pub(crate) use reach::{Reach, ServerOrStore, StoreUse};
 pub(crate) use stream::{Heard, Stream};
 
 use haft_agent::SseDecoder;
-use haft_agent::http::{Answer, Client, HeaderName, HeaderValue, HttpError, Method};
+use haft_http::{Answer, Client, HeaderName, HeaderValue, HttpError, Method};
 use haft_server::InProcessAnswer;
 use serde_json::Value;
 

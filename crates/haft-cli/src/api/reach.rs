@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haft_agent::http::{self, Client, Endpoint, Scheme, Timeouts, Trust};
+use haft_http::{Client, Endpoint, Reach as AddressReach, Scheme, Timeouts, Trust};
 use haft_store::Store;
 
 use super::local::Local;
@@ -192,7 +192,7 @@ fn client_of(note: &ServerNote) -> Result<Client, Trouble> {
     client(&note.address, || match &note.certificate {
         Some(pem) => {
             let certificate =
-                http::certificates(pem.as_bytes()).map_err(|error| bad_note(&error))?;
+                haft_http::certificates(pem.as_bytes()).map_err(|error| bad_note(&error))?;
             let certificate = certificate.into_iter().next().unwrap_or_default();
             Trust::in_certificate(certificate).map_err(|error| bad_note(&error))
         }
@@ -205,7 +205,7 @@ fn client(base: &str, trust: impl FnOnce() -> Result<Trust, Trouble>) -> Result<
     let made = match endpoint.scheme() {
         Scheme::Http => Client::new(endpoint, Timeouts::default(), &[]),
         Scheme::Https => {
-            Client::reaching(http::Reach::Anywhere, endpoint, Timeouts::default(), &Ok(trust()?))
+            Client::reaching(AddressReach::Anywhere, endpoint, Timeouts::default(), &Ok(trust()?))
         }
     };
     made.map_err(|error| bad_address(&error))
@@ -230,7 +230,7 @@ fn read_roots(path: &Path) -> Result<Vec<Vec<u8>>, Trouble> {
             .next("name a PEM file of the authorities that vouch for the server")
     };
     let text = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
-    http::certificates(&text).map_err(|error| bad(error.to_string()))
+    haft_http::certificates(&text).map_err(|error| bad(error.to_string()))
 }
 
 fn no_key() -> Trouble {

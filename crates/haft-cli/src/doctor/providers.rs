@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_agent::http::{Client, Endpoint, Timeouts};
+use haft_http::{Client, Endpoint, Timeouts};
 
 use super::finding::Finding;
 use crate::serve::{ModelArgs, ProviderPlace};

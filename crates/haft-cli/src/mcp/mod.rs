@@ -7,9 +7,9 @@ mod servers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haft_agent::http::Reach;
 use haft_core::session::{Config, Driver, Limits};
 use haft_core::{Actor, ActorId, Millis};
+use haft_http::Reach;
 use haft_mcp::{
     AddedCommands, Consent, McpServer, Mounts, Principal, Questions, ServerSettings, SessionUse,
 };

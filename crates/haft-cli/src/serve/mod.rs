@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use haft_agent::http::Reach;
 use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
 use haft_core::session::{Config as SessionConfig, Driver, Limits};
+use haft_http::Reach;
 use haft_mcp::{AddedCommands, McpServer, Mounts, Questions, ServerSettings, SessionUse};
 use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey, supervise};
 use haft_sandbox::launcher::Launcher;

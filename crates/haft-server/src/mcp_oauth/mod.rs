@@ -7,18 +7,17 @@
 mod probe;
 mod refresher;
 mod said;
-mod token_endpoint;
 
 pub(crate) use probe::{Failed, probed};
 pub(crate) use refresher::{Refresher, Sealing, Unrefreshed, can_refresh};
 
-use haft_agent::http::Reach;
 use haft_core::Timestamp;
+use haft_http::Reach;
+use haft_http::token_endpoint::{ClientAuth, GivenToken, TokenRequest, is_token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use self::token_endpoint::Given;
 use crate::error::Error;
 use crate::webhooks::{Remedy, require_reachable};
 
@@ -51,15 +50,6 @@ enum DeclaredClient {
     None {},
     ClientSecretBasic { client_secret: String },
     ClientSecretPost { client_secret: String },
-}
-
-/// How the client shows at the token endpoint who it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum ClientAuth {
-    None,
-    ClientSecretBasic,
-    ClientSecretPost,
 }
 
 /// Where the next access token is got, as it is shown.
@@ -148,15 +138,25 @@ fn require_token(member: &str, token: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether something can be sent as a token.
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
 impl Refresh {
     /// Reads where a credential is refreshed, from what is shown of it.
     fn of(auth: &Value) -> Option<Self> {
         serde_json::from_value(auth.get("refresh")?.clone()).ok()
+    }
+
+    /// Returns the request for the next access token.
+    fn request<'a>(&'a self, held: &'a HeldRefresh) -> TokenRequest<'a> {
+        let mut fields =
+            vec![("grant_type", "refresh_token"), ("refresh_token", held.refresh_token.as_str())];
+        fields.extend(self.scope.as_deref().map(|scope| ("scope", scope)));
+        fields.extend(self.resource.as_deref().map(|resource| ("resource", resource)));
+        TokenRequest {
+            endpoint: &self.token_endpoint,
+            client_id: &self.client_id,
+            auth: self.token_endpoint_auth,
+            client_secret: held.client_secret.as_deref(),
+            fields,
+        }
     }
 }
 
@@ -182,7 +182,7 @@ impl Held {
     /// What is held once something was given for what was sent. Whoever put in another refresh
     /// token meanwhile is right; any other change is kept beside what was given, because what was
     /// sent may be used up.
-    fn after(&self, sent: &Self, given: &Given) -> Self {
+    fn after(&self, sent: &Self, given: &GivenToken) -> Self {
         let mut next = self.clone();
         let (Some(refresh), Some(used)) = (&mut next.refresh, &sent.refresh) else { return next };
         if refresh.refresh_token != used.refresh_token {

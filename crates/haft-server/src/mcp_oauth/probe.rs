@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::header::{ACCEPT, AUTHORIZATION};
 use axum::http::{HeaderName, HeaderValue};
-use haft_agent::http::{Client, Endpoint, Method, NoRootsError, Reach, Timeouts, Trust};
+use haft_http::{Client, Endpoint, Method, NoRootsError, Reach, Timeouts, Trust};
 use serde_json::{Value, json};
 
 use super::said::Said;
@@ -31,7 +31,7 @@ pub(crate) struct Failed {
 
 impl Failed {
     pub(crate) fn status(&self) -> Option<u16> {
-        self.said.as_ref().map(|said| said.status)
+        self.said.as_ref().map(Said::status)
     }
 }
 

@@ -6,15 +6,15 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use haft_agent::http::{NoRootsError, Reach, Trust};
 use haft_core::{Actor, Millis, Timestamp};
+use haft_http::token_endpoint::{GivenToken, TokenError};
+use haft_http::{NoRootsError, Reach, Trust};
 use haft_runtime::{Clock, Haft, SealingKey};
 use haft_store::{Expected, Place, Put, PutError, Store, Tenant, Which};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::said::Said;
-use super::token_endpoint::{self, Given, NotGiven};
 use super::{Held, Refresh};
 use crate::error::Error;
 use crate::objects::{Object, Objects};
@@ -82,7 +82,7 @@ pub(crate) enum Unrefreshed {
     #[error("it cannot be refreshed")]
     Never,
     /// The token endpoint does not want to.
-    #[error("{}", refused(said.status, code.as_deref()))]
+    #[error("{}", refused(said.status(), code.as_deref()))]
     Refused {
         /// The code of the error.
         code: Option<String>,
@@ -104,11 +104,11 @@ fn refused(status: u16, code: Option<&str>) -> String {
     }
 }
 
-impl From<NotGiven> for Unrefreshed {
-    fn from(error: NotGiven) -> Self {
+impl From<TokenError> for Unrefreshed {
+    fn from(error: TokenError) -> Self {
         match error {
-            NotGiven::Refused { code, said } => Self::Refused { code, said },
-            NotGiven::Unanswered(why) => Self::Unanswered(why),
+            TokenError::Refused { code, reply } => Self::Refused { code, said: Said(reply) },
+            TokenError::Unanswered(why) => Self::Unanswered(why),
         }
     }
 }
@@ -128,7 +128,7 @@ struct Claim {
 /// What a token endpoint gave, and for what.
 struct Answered {
     sent: Held,
-    given: Given,
+    given: GivenToken,
     at: Timestamp,
 }
 
@@ -229,7 +229,7 @@ impl Refresher {
         let (Some(refresh), Some(sent)) = (refresh, held.refresh.clone()) else {
             return Err(Unrefreshed::Never);
         };
-        let given = token_endpoint::asked(&refresh, &sent, self.0.reach, self.trust()).await?;
+        let given = refresh.request(&sent).send(self.0.reach, self.trust()).await?;
         self.keep(claim, vault, id, &Answered { sent: held, given, at: Clock::System.now() }).await
     }
 

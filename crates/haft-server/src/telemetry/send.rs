@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue};
-use haft_agent::http::{BaseUrlError, Client, Endpoint, NoRootsError, Reach, Timeouts, Trust};
+use haft_http::{BaseUrlError, Client, Endpoint, NoRootsError, Reach, Timeouts, Trust};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

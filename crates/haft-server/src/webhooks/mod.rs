@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
-use haft_agent::http::{Client, Endpoint, HttpError, NoRootsError, Reach, Timeouts, Trust};
 use haft_core::Millis;
+use haft_http::{Client, Endpoint, HttpError, NoRootsError, Reach, Timeouts, Trust};
 use haft_runtime::{Outage, fresh_bits};
 use haft_store::{Attempted, ClaimedDelivery, Moment, NextAttempt};
 use tokio::sync::Notify;

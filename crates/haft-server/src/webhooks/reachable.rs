@@ -1,6 +1,6 @@
 //! Addresses that somebody else chose for this server to call.
 
-use haft_agent::http::{Endpoint, Reach, Scheme, is_public};
+use haft_http::{Endpoint, Reach, Scheme};
 
 use crate::error::Error;
 
@@ -43,7 +43,7 @@ pub(crate) fn require_reachable(
         return Err(invalid("expected `https://`, found `http://`".to_owned()));
     }
     match endpoint.address() {
-        Some(address) if !is_public(address) => Err(invalid(format!(
+        Some(address) if !reach.allows(address) => Err(invalid(format!(
             "{address} is not an address of the public internet; {}",
             remedy.hint()
         ))),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_agent::http::Reach;
+use haft_http::Reach;
 use haft_server::Scope;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft_agent::http::Reach;
+use haft_http::Reach;
 use haft_mcp::{Mounts, Questions};
 use haft_runtime::{HaftBuilder, SealingKey};
 use haft_server::{Config, Scope, WebhookSettings, vault_secrets};

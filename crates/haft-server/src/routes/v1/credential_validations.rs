@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use haft_agent::http::Reach;
+use haft_http::Reach;
 use haft_mcp::{Mounts, Peer};
 use haft_runtime::Redactor;
 use haft_store::Tenant;
@@ -146,7 +146,7 @@ fn shown(refreshed: &Result<(), Unrefreshed>, redactor: &Redactor, reach: Reach)
     };
     let said = said.map(|said| match reach {
         Reach::Public => said.shown(redactor),
-        Reach::Anywhere => said.status_only(),
+        Reach::Anywhere | Reach::PublicOr(_) => said.status_only(),
     });
     json!({ "status": status, "http_response": said })
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use haft_agent::http::Reach;
 use haft_core::Timestamp;
+use haft_http::Reach;
 use haft_store::{Expected, Place, Tenant, Which};
 use schemars::JsonSchema;
 use serde::Deserialize;

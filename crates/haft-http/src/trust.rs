@@ -1,6 +1,6 @@
 //! Whose certificates a client trusts.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::ClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -35,6 +35,16 @@ impl Trust {
     /// When it trusts nobody.
     pub fn of_the_system() -> Result<Self, NoRootsError> {
         Self::with_roots(&[])
+    }
+
+    /// Trusts whom the system trusted when this was first called in the process.
+    ///
+    /// # Errors
+    ///
+    /// When it trusted nobody.
+    pub fn shared() -> &'static Result<Self, NoRootsError> {
+        static SHARED: OnceLock<Result<Trust, NoRootsError>> = OnceLock::new();
+        SHARED.get_or_init(Self::of_the_system)
     }
 
     /// Trusts whom the system trusts and these authorities, whose certificates are given in DER.

@@ -1,0 +1,3 @@
+//! The client against servers that behave as servers do.
+
+mod connections;
