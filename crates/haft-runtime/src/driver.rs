@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft_core::session::{
-    Config, DecidedBy, Input, Opened, Refusal, Reply, Resolved, Stale, State, accept, decide,
+    Config, DecidedBy, Event, Input, Opened, Refusal, Reply, Resolved, Stale, State, accept, decide,
 };
-use haft_core::{Actor, CallId, Millis, SessionId};
+use haft_core::{Actor, CallId, Millis, SessionId, Timestamp};
 use haft_store::Error as StoreError;
 use haft_store::{
-    Append, AppendError, CreateError, Fence, FollowedBy, NewSession, NodeId, Request, RequestStep,
-    Step, Store, Tenant, Wake,
+    Append, AppendError, CreateError, Fence, FollowedBy, Loaded, NewSession, NodeId, Request,
+    RequestStep, Step, Store, Tenant, Wake,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -29,7 +29,7 @@ use crate::job::Done;
 use crate::live::{Live, LiveStream};
 use crate::node_lease::{NodeLease, Term, Uptime};
 use crate::performer::Performer;
-use crate::session_task::{Letter, SessionTask};
+use crate::session_task::{Letter, SessionTask, Standing};
 use crate::supervision::supervise;
 use crate::sweeper;
 
@@ -284,7 +284,7 @@ impl<P: Performer> Driver<P> {
         self.shared.asked.store(true, Ordering::Relaxed);
         as_a_step(
             |it| it.step_in(session),
-            |request| Shared::record_all(&self.shared, session, inputs, request),
+            |request| Shared::record_all(&self.shared, session, None, inputs, request),
         )
         .await
         .map(drop)
@@ -301,9 +301,20 @@ impl<P: Performer> Driver<P> {
         session: SessionId,
         resolved: Resolved,
     ) -> Result<Reply, InputError> {
+        self.resolve_seen(session, None, resolved).await
+    }
+
+    /// Ends a wait in a session that has just been loaded, which is then not read again unless
+    /// someone else has appended to it meanwhile.
+    pub(crate) async fn resolve_seen(
+        &self,
+        session: SessionId,
+        seen: Option<Loaded>,
+        resolved: Resolved,
+    ) -> Result<Reply, InputError> {
         self.shared.asked.store(true, Ordering::Relaxed);
         let (call, id, kind) = (resolved.call, resolved.id, resolved.resolution.kind());
-        match self.record_or_decide(session, resolved).await {
+        match self.record_or_decide(session, seen, resolved).await {
             Err(InputError::Refused(Refusal::Stale(Stale::Unknown))) => {
                 let decided = self.decided(session, call).await?;
                 if decided.resolution == Some(id) && decided.kind == kind {
@@ -321,17 +332,21 @@ impl<P: Performer> Driver<P> {
     async fn record_or_decide(
         &self,
         session: SessionId,
+        seen: Option<Loaded>,
         resolved: Resolved,
     ) -> Result<Reply, InputError> {
-        match self.record(session, Input::Resolved(resolved.clone())).await {
-            Err(InputError::Refused(Refusal::NeedsOwner)) => {
-                as_a_step(session, |request| {
-                    Shared::input(&self.shared, session, Input::Resolved(resolved), request)
-                })
-                .await
+        let record = async |request: Option<Arc<RequestStep>>| {
+            let input = Input::Resolved(resolved.clone());
+            let recorded =
+                Shared::record_all(&self.shared, session, seen, vec![input], request.clone()).await;
+            match recorded.map_err(|refused| refused.error) {
+                Err(InputError::Refused(Refusal::NeedsOwner)) => {
+                    Shared::input(&self.shared, session, Input::Resolved(resolved), request).await
+                }
+                recorded => recorded,
             }
-            recorded => recorded,
-        }
+        };
+        as_a_step(|it| it.step_in(session), record).await
     }
 
     /// Records an input that needs no owner, then has the session looked at.
@@ -564,7 +579,7 @@ impl<P: Performer> Shared<P> {
     }
 
     /// Sends a letter to a session's task, starting one if it is at rest.
-    fn post(shared: &Arc<Self>, session: SessionId, letter: Letter) -> Result<(), InputError> {
+    fn post(shared: &Arc<Self>, session: SessionId, mut letter: Letter) -> Result<(), InputError> {
         let mut table = shared.table();
         if shared.is_draining() {
             return Err(InputError::ShuttingDown);
@@ -575,7 +590,9 @@ impl<P: Performer> Shared<P> {
         }
         let at_work = table.at_work.entry(session).or_insert_with(|| {
             let (mailbox, letters) = mpsc::channel(MAILBOX_MAX);
-            let task = SessionTask::new(Arc::clone(shared), session, letters, mailbox.clone());
+            let standing = letter.take_standing();
+            let shared = Arc::clone(shared);
+            let task = SessionTask::new(shared, session, letters, mailbox.clone(), standing);
             tokio::spawn(task.run());
             AtWork { mailbox, state: None }
         });
@@ -584,7 +601,7 @@ impl<P: Performer> Shared<P> {
 
     pub(crate) fn wake(shared: &Arc<Self>, session: SessionId, wake: Option<Wake>) {
         // A full mailbox is being read, and when this node goes away another one will look.
-        Self::post(shared, session, Letter::Wake(wake)).unwrap_or_default();
+        Self::post(shared, session, Letter::Wake(wake, None)).unwrap_or_default();
     }
 
     /// Tells what a job did whose session went on without it: if the call is in doubt, nobody need
@@ -630,29 +647,34 @@ impl<P: Performer> Shared<P> {
         input: Input,
         request: Option<Arc<RequestStep>>,
     ) -> Result<Reply, InputError> {
-        let recorded = Self::record_all(shared, session, vec![input], request).await;
+        let recorded = Self::record_all(shared, session, None, vec![input], request).await;
         recorded.map_err(|refused| refused.error)
     }
 
-    /// Records inputs likewise, in one append; returns the reply to the last of them.
+    /// Records inputs likewise, in one append, in a session that has perhaps just been loaded;
+    /// returns the reply to the last of them.
     async fn record_all(
         shared: &Arc<Self>,
         session: SessionId,
+        mut seen: Option<Loaded>,
         inputs: Vec<Input>,
         request: Option<Arc<RequestStep>>,
     ) -> Result<Reply, BatchError> {
         loop {
-            let loaded = shared.store.load(session).await.map_err(InputError::from)?;
-            let loaded = loaded.ok_or(InputError::UnknownSession)?;
+            let was_seen = seen.is_some();
+            let loaded = match seen.take() {
+                Some(loaded) => loaded,
+                None => {
+                    let loaded = shared.store.load(session).await.map_err(InputError::from)?;
+                    loaded.ok_or(InputError::UnknownSession)?
+                }
+            };
             let now = shared.clock.now();
-            let (mut state, mut events) = (loaded.state, Vec::new());
-            let mut reply = Reply::Accepted;
-            for (at, input) in inputs.iter().enumerate() {
-                let decision = accept(&state, now, input.clone());
-                let decision = decision.map_err(|error| BatchError::new(at, error))?;
-                (state, reply) = (decision.state, decision.reply);
-                events.extend(decision.events);
-            }
+            let (state, events, reply) = match accept_all(loaded.state, now, &inputs) {
+                // The session may have moved on since it was looked at.
+                Err(_) if was_seen => continue,
+                accepted => accepted?,
+            };
             if events.is_empty() {
                 return Ok(reply);
             }
@@ -670,7 +692,8 @@ impl<P: Performer> Shared<P> {
             match shared.store.append(&append).await {
                 Ok(head) => {
                     shared.observer.pass(Boundary::Appended);
-                    Self::recorded(shared, append, head.seq);
+                    let snapshot_seq = loaded.head.seq - loaded.replayed;
+                    Self::recorded(shared, append, Standing { state, head, snapshot_seq });
                     return Ok(reply);
                 }
                 Err(AppendError::HeadMoved { .. } | AppendError::Fenced { .. }) => {}
@@ -680,16 +703,34 @@ impl<P: Performer> Shared<P> {
         }
     }
 
-    /// Tells of what was recorded, and has the session looked at here.
-    fn recorded(shared: &Arc<Self>, append: Append, seq: u64) {
-        let session = append.session;
+    /// Tells of what was recorded, and has the session looked at here by whoever finds it standing
+    /// as it does now.
+    fn recorded(shared: &Arc<Self>, append: Append, standing: Standing) {
+        let (session, seq) = (append.session, standing.head.seq);
         let (first_seq, events) = (append.expected.seq + 1, append.events.into());
         shared.live.send(Live::Appended { session, first_seq, events });
         let wake = Wake { session, seq };
-        if Self::post(shared, session, Letter::Wake(Some(wake))).is_err() {
+        let letter = Letter::Wake(Some(wake), Some(Box::new(standing)));
+        if Self::post(shared, session, letter).is_err() {
             Self::leave_to_others(shared, session);
         }
     }
+}
+
+/// Decides upon inputs one after another, each where the one before has led.
+fn accept_all(
+    mut state: State,
+    now: Timestamp,
+    inputs: &[Input],
+) -> Result<(State, Vec<Event>, Reply), BatchError> {
+    let (mut events, mut reply) = (Vec::new(), Reply::Accepted);
+    for (at, input) in inputs.iter().enumerate() {
+        let decision = accept(&state, now, input.clone());
+        let decision = decision.map_err(|error| BatchError::new(at, error))?;
+        (state, reply) = (decision.state, decision.reply);
+        events.extend(decision.events);
+    }
+    Ok((state, events, reply))
 }
 
 /// Makes a write to a session as a step of the request that the current task works on; what an

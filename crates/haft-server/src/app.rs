@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
 use haft_mcp::{AddedCommands, Mounted, Mounts};
-use haft_runtime::{Clock, Haft, fresh_bits};
+use haft_runtime::{Haft, fresh_bits};
 use haft_store::{Request, Store, Tenant};
 use tokio_util::sync::CancellationToken;
 
@@ -79,7 +79,11 @@ impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
         Self(Arc::new(Inner {
             objects: Objects::new(haft.store().clone()),
-            presence: Presence::new(haft.store().clone(), haft.driver().node().clone()),
+            presence: Presence::new(
+                haft.store().clone(),
+                haft.driver().node().clone(),
+                haft.clock(),
+            ),
             haft,
             keys,
             feeds: Feeds::default(),
@@ -189,7 +193,7 @@ impl App {
 
     /// The time; while a request is worked on that may be sent again, when that was first begun.
     pub(crate) fn now(&self) -> Timestamp {
-        Request::current().map_or_else(|| Clock::System.now(), |request| request.at())
+        Request::current().map_or_else(|| self.0.haft.now(), |request| request.at())
     }
 
     /// Makes an id: ordered by time, unguessable, with a prefix that says what it names.

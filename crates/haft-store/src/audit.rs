@@ -12,7 +12,7 @@ use haft_core::session::{DecidedBy, State, evolve};
 use haft_core::{CallId, SessionId};
 
 use crate::error::Error;
-use crate::rows::{CallChange, RetryChange, Rows, SessionStatus, WaitChange, word};
+use crate::rows::{CallChange, CallStage, RetryChange, Rows, SessionStatus, WaitChange, word};
 use crate::session::RawSnapshot;
 
 /// What an audit of a whole store looked at, and what it found.
@@ -170,6 +170,7 @@ pub(crate) struct StoredSession {
     pub(crate) status: String,
     pub(crate) agent: Option<String>,
     pub(crate) parent: Option<SessionId>,
+    pub(crate) opened_by: Option<String>,
     pub(crate) calls: BTreeMap<CallId, CallRow>,
     pub(crate) snapshot: Option<RawSnapshot>,
 }
@@ -184,12 +185,32 @@ pub(crate) struct CallRow {
     pub(crate) updated_at: i64,
     pub(crate) wait: Option<WaitRow>,
     pub(crate) retry_at: Option<i64>,
+    /// The places of the entries that tell of the call, while it is open. Calls that were made
+    /// before this was kept have none.
+    pub(crate) told: Option<String>,
+    /// Whether the program that made the session answers for it; unknown for calls of old.
+    pub(crate) is_custom: Option<bool>,
+}
+
+impl CallRow {
+    /// Whether a stored row says what this one, which was made from the log, says.
+    fn is_told_by(&self, stored: &Self) -> bool {
+        let Self { told, is_custom, .. } = self.clone();
+        *self == Self { told, is_custom, ..stored.clone() }
+    }
+
+    /// Since when a call for a client may have had none.
+    pub(crate) fn unattended_since(&self) -> Option<i64> {
+        let wait = self.wait.as_ref().filter(|wait| wait.kind == "client_exec")?;
+        (self.is_custom == Some(false)).then_some(wait.since)
+    }
 }
 
 /// What a database says about a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitRow {
     pub(crate) tenant: String,
+    pub(crate) opened_by: Option<String>,
     pub(crate) round: u32,
     pub(crate) kind: String,
     pub(crate) since: i64,
@@ -205,6 +226,8 @@ pub(crate) struct Fold {
     pub(crate) status: SessionStatus,
     pub(crate) agent: Option<String>,
     pub(crate) parent: Option<SessionId>,
+    pub(crate) opened_by: Option<String>,
+    pub(crate) config_seq: u64,
     pub(crate) calls: BTreeMap<CallId, CallRow>,
     /// The state that was kept, until the log comes to where it was.
     snapshot: Option<(u64, State)>,
@@ -244,6 +267,8 @@ impl Fold {
             status: SessionStatus::Idle,
             agent: None,
             parent: None,
+            opened_by: None,
+            config_seq: 1,
             calls: BTreeMap::new(),
             snapshot,
             is_snapshot_wrong: false,
@@ -264,15 +289,18 @@ impl Fold {
         self.status = rows.status.unwrap_or(self.status);
         self.agent = rows.agent.or(self.agent.take());
         self.parent = rows.parent.or(self.parent);
+        self.opened_by = rows.opened_by.or(self.opened_by.take());
+        self.config_seq = rows.config_offset.map_or(self.config_seq, |_| entry.seq);
         for change in rows.calls {
-            self.take_call(entry.at.ms(), change);
+            self.take_call(entry, change);
         }
         Ok(())
     }
 
     /// As the statements of both databases have it: a call that was never heard of has no row.
-    fn take_call(&mut self, at: i64, change: CallChange) {
-        let CallChange { call, asked_for, stage, class, decided, wait, retry } = change;
+    fn take_call(&mut self, entry: &Entry, change: CallChange) {
+        let CallChange { call, asked_for, stage, class, decided, wait, retry, .. } = change;
+        let at = entry.at.ms();
         let row = match asked_for {
             Some(tool) => self.calls.entry(call).or_insert(CallRow { tool, ..CallRow::default() }),
             None => match self.calls.get_mut(&call) {
@@ -280,7 +308,16 @@ impl Fold {
                 None => return,
             },
         };
-        row.stage = stage.as_str().to_owned();
+        if let Some(stage) = stage {
+            row.stage = stage.as_str().to_owned();
+        }
+        row.is_custom = change.is_custom.or(row.is_custom);
+        if stage == Some(CallStage::Settled) {
+            row.told = None;
+        } else if !change.told_offsets.is_empty() {
+            let before = row.told.take().map(|told| format!("{told},")).unwrap_or_default();
+            row.told = Some(format!("{before}{}", entry.seq));
+        }
         row.class = class.as_ref().map(word);
         row.decided = decided.or(row.decided.take());
         row.updated_at = at;
@@ -290,7 +327,8 @@ impl Fold {
             Some(WaitChange::Opened { round, kind, expires_at }) => {
                 let (kind, expires_at) = (word(&kind), expires_at.ms());
                 let tenant = self.tenant.clone();
-                row.wait = Some(WaitRow { tenant, round, kind, since: at, expires_at });
+                let opened_by = self.opened_by.clone();
+                row.wait = Some(WaitRow { tenant, opened_by, round, kind, since: at, expires_at });
             }
         }
         match retry {
@@ -325,10 +363,11 @@ impl Fold {
         differs("its status", self.status.as_str() == stored.status);
         differs("its agent", self.agent == stored.agent);
         differs("its parent", self.parent == stored.parent);
+        differs("who opened it", self.opened_by == stored.opened_by);
         for (call, row) in &self.calls {
             match stored.calls.get(call) {
                 None => found.push(Difference::Call(*call, "its row is missing".to_owned())),
-                Some(kept) if kept != row => {
+                Some(kept) if !row.is_told_by(kept) => {
                     found.push(Difference::Call(*call, wrong(row, kept)));
                 }
                 Some(_) => {}

@@ -79,4 +79,7 @@ pub use session::{
 };
 pub use store::{COPY_MARK, Changes, Store};
 pub use watch::{ChangedBy, Watch};
-pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};
+pub use work::{
+    Abandoned, AbandonedCursor, CursorError, Due, DueWork, Moment, Pending, PendingCursor,
+    PendingFilter, Wake,
+};

@@ -81,6 +81,8 @@ pub struct Measures {
     retries: AtomicU64,
     tokens: [AtomicU64; 3],
     log_reads: AtomicU64,
+    /// How often a session was loaded.
+    loads: AtomicU64,
     /// How often each background loop of the node panicked, by its name.
     loop_panics: Mutex<BTreeMap<&'static str, u64>>,
     /// When a heartbeat of this node was last stored.
@@ -110,6 +112,7 @@ impl Measures {
             retries: AtomicU64::new(0),
             tokens: std::array::from_fn(|_| AtomicU64::new(0)),
             log_reads: AtomicU64::new(0),
+            loads: AtomicU64::new(0),
             loop_panics: Mutex::default(),
             beat_at: Mutex::default(),
         }
@@ -133,6 +136,15 @@ impl Measures {
     /// Returns how often entries of a log were read.
     pub fn log_reads(&self) -> u64 {
         self.log_reads.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many sessions were loaded: read, and folded from their logs.
+    pub fn loads(&self) -> u64 {
+        self.loads.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_load(&self) {
+        self.loads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that a background loop of the node began, so that it is listed before it panics.

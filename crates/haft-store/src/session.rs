@@ -34,6 +34,10 @@ pub struct Loaded {
     pub owner: Option<NodeId>,
     /// How many entries were replayed; see [`SNAPSHOT_EVERY`].
     pub replayed: u64,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last appended to.
+    pub updated_at: Timestamp,
 }
 
 /// The right to append to a session, until someone takes it over.
@@ -45,6 +49,9 @@ pub struct Lease {
     pub node: NodeId,
     /// What [`crate::Fence::Owner`] takes.
     pub epoch: u64,
+    /// The end of the log at the moment of taking over: whoever has read that far need not read
+    /// the session again.
+    pub head: Head,
 }
 
 /// Why a session was not taken over.
@@ -161,6 +168,8 @@ pub(crate) struct RawSession {
     pub(crate) owner: Option<NodeId>,
     /// Where the session's row says that the log ends, at least.
     pub(crate) head_seq: u64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
     pub(crate) snapshot: Option<RawSnapshot>,
     /// The snapshot's own entry and all that follow; the whole log without a snapshot.
     pub(crate) entries: Vec<Entry>,
@@ -188,7 +197,8 @@ impl RawSession {
     /// Folds snapshot and tail, checking the chain of what is read; `None` when the snapshot
     /// cannot be used and the whole log is needed.
     pub(crate) fn fold(self) -> Result<Option<Loaded>, Error> {
-        let Self { tenant, epoch, owner, head_seq, snapshot, entries } = self;
+        let Self { tenant, epoch, owner, head_seq, created_at, updated_at, snapshot, entries } =
+            self;
         let (state, mut head, tail) = match snapshot {
             None => (State::Unopened, Head::EMPTY, &entries[..]),
             Some(snapshot) => {
@@ -210,6 +220,7 @@ impl RawSession {
         }
         let state = replay(state, tail).map_err(Error::corrupt)?;
         let replayed = tail.len() as u64;
-        Ok(Some(Loaded { tenant, state, head, epoch, owner, replayed }))
+        let loaded = Loaded { tenant, state, head, epoch, owner, replayed, created_at, updated_at };
+        Ok(Some(loaded))
     }
 }

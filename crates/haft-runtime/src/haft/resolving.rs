@@ -13,7 +13,7 @@ use haft_core::{
     Actor, Arguments, CallId, CallResult, Directives, ErrorClass, Failure, GrantId, Millis, Output,
     ResolutionId, SessionId, Timestamp,
 };
-use haft_store::{CallStage, Request, StoredCall};
+use haft_store::{CallStage, Loaded, Request, StoredCall};
 use serde_json::{Map, Value};
 
 use super::Haft;
@@ -184,9 +184,31 @@ impl Haft {
         by: Actor,
         response: Response,
     ) -> Result<Reply, ResolveError> {
+        let loaded = self.store().load(session).await.map_err(InputError::from)?;
+        let loaded = loaded.ok_or(InputError::UnknownSession)?;
+        self.resolve_seen((session, loaded), call, round, id, by, response).await
+    }
+
+    /// Ends a wait in a session that the caller has just loaded, so that it is read once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Haft::resolve`].
+    pub async fn resolve_seen(
+        &self,
+        seen: (SessionId, Loaded),
+        call: CallId,
+        round: Option<u32>,
+        id: ResolutionId,
+        by: Actor,
+        response: Response,
+    ) -> Result<Reply, ResolveError> {
+        let (session, loaded) = seen;
         let wait = (session, call, round);
-        match self.checked_resolution(wait, id, by, response).await? {
-            Checked::New(resolved) => Ok(self.driver.resolve(session, *resolved).await?),
+        match self.checked_resolution(&loaded, wait, id, by, response).await? {
+            Checked::New(resolved) => {
+                Ok(self.driver.resolve_seen(session, Some(loaded), *resolved).await?)
+            }
             Checked::Before(reply) => Ok(reply),
         }
     }
@@ -209,6 +231,9 @@ impl Haft {
             request.step_in(session);
             return Ok(());
         }
+        let trouble = |error: InputError| (None, ResolveError::from(error));
+        let loaded = self.store().load(session).await.map_err(|error| trouble(error.into()))?;
+        let loaded = loaded.ok_or_else(|| trouble(InputError::UnknownSession))?;
         let mut inputs = Vec::with_capacity(said.len());
         for (at, said) in said.into_iter().enumerate() {
             inputs.push(match said {
@@ -216,7 +241,7 @@ impl Haft {
                 Said::Interrupt(interrupted) => Input::Interrupted(interrupted),
                 Said::Resolution { call, id, by, response } => {
                     let wait = (session, call, None);
-                    let checked = self.checked_resolution(wait, id, by, response).await;
+                    let checked = self.checked_resolution(&loaded, wait, id, by, response).await;
                     match checked.map_err(|error| (Some(at), error))? {
                         Checked::New(resolved) => Input::Resolved(*resolved),
                         Checked::Before(_) => continue,
@@ -241,13 +266,12 @@ impl Haft {
     /// Checks what someone says about a wait, without recording it.
     async fn checked_resolution(
         &self,
+        loaded: &Loaded,
         (session, call, round): (SessionId, CallId, Option<u32>),
         id: ResolutionId,
         by: Actor,
         response: Response,
     ) -> Result<Checked, ResolveError> {
-        let loaded = self.store().load(session).await.map_err(InputError::from)?;
-        let loaded = loaded.ok_or(InputError::UnknownSession)?;
         let known = loaded.state.as_open().and_then(|open| Some((open, open.call(call)?)));
         let Some((open, waiting)) = known else {
             let late = self.late(&loaded.state, session, call, id, &response).await;

@@ -24,7 +24,8 @@ const BLOBS: i64 = 50;
 const PATIENT: &[Setting] = &[("idle_in_transaction_session_timeout", "0")];
 
 const SESSION: &str = "
-    SELECT id, tenant, head_seq, head_hash, status, agent, parent, snapshots.seq, format, body
+    SELECT id, tenant, head_seq, head_hash, status, agent, parent, snapshots.seq, format, body,
+      opened_by
     FROM sessions LEFT JOIN snapshots ON session = id WHERE id = $1";
 
 const PAGE: &str = "
@@ -32,7 +33,8 @@ const PAGE: &str = "
 
 const CALLS: &str = "
     SELECT coalesce(calls.call, waits.call, timers.call), coalesce(tool, ''), coalesce(stage, ''),
-      class, decided, coalesce(updated_at, 0), tenant, round, kind, since, expires_at, due_at
+      class, decided, coalesce(updated_at, 0), tenant, round, kind, since, expires_at, due_at,
+      waits.opened_by, told, custom
     FROM (SELECT * FROM calls WHERE session = $1) AS calls
     FULL JOIN (SELECT * FROM waits WHERE session = $1) AS waits ON waits.call = calls.call
     FULL JOIN (SELECT * FROM timers WHERE session = $1) AS timers
@@ -134,6 +136,7 @@ impl Reading<'_> {
             status: column(row, 4)?,
             agent: column(row, 5)?,
             parent,
+            opened_by: column(row, 10)?,
             calls,
             snapshot,
         }))
@@ -260,6 +263,7 @@ fn call_row(row: &Row) -> Result<CallRow, Error> {
         None => None,
         Some(expires_at) => Some(WaitRow {
             tenant: column(row, 6)?,
+            opened_by: column(row, 12)?,
             round: small(column(row, 7)?)?,
             kind: column(row, 8)?,
             since: column(row, 9)?,
@@ -274,5 +278,7 @@ fn call_row(row: &Row) -> Result<CallRow, Error> {
         updated_at: column(row, 5)?,
         wait,
         retry_at: column(row, 11)?,
+        told: column(row, 13)?,
+        is_custom: column(row, 14)?,
     })
 }

@@ -9,8 +9,10 @@ use super::batch::id;
 use super::link::{Connected, Link, Values, trouble};
 use crate::audit::{
     CallRow, Damage, Difference, Fold, RepairChange, RepairError, RepairReport, StoredSession,
+    WaitRow,
 };
 use crate::error::Error;
+use crate::key::number;
 
 const LOCK: &str = "SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE";
 
@@ -107,9 +109,12 @@ async fn mend(
     let key = id(stored.session.bits());
     match difference {
         Difference::Session(_) => {
-            let sql = "UPDATE sessions SET status = $2, agent = $3, parent = $4 WHERE id = $1";
+            let sql = "UPDATE sessions SET status = $2, agent = $3, parent = $4, opened_by = $5,
+                         config_seq = $6 WHERE id = $1";
             let parent = folded.parent.map(|parent| id(parent.bits()));
-            let values: Values<'_> = &[&key, &folded.status.as_str(), &folded.agent, &parent];
+            let (opened_by, config) = (&folded.opened_by, number(folded.config_seq));
+            let values: Values<'_> =
+                &[&key, &folded.status.as_str(), &folded.agent, &parent, opened_by, &config];
             execute(connected, sql, values).await?;
         }
         Difference::Call(call, _) => {
@@ -136,15 +141,21 @@ async fn mend(
 async fn insert(connected: &Connected, both: Values<'_>, row: &CallRow) -> Result<(), Error> {
     let decided = row.decided.as_ref().map(serde_json::to_string).transpose();
     let decided = decided.map_err(Error::corrupt)?;
-    let sql = "INSERT INTO calls (session, call, tool, stage, class, decided, updated_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let rest: Values<'_> = &[&row.tool, &row.stage, &row.class, &decided, &row.updated_at];
+    let sql =
+        "INSERT INTO calls (session, call, tool, stage, class, decided, updated_at, told, custom)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let CallRow { tool, stage, class, updated_at, told, is_custom, .. } = row;
+    let rest: Values<'_> = &[tool, stage, class, &decided, updated_at, told, is_custom];
     execute(connected, sql, &[both, rest].concat()).await?;
     if let Some(wait) = &row.wait {
-        let sql = "INSERT INTO waits (session, call, round, kind, tenant, expires_at, since)
-                   VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let sql =
+            "INSERT INTO waits (session, call, round, kind, tenant, expires_at, since, opened_by,
+                     unattended_since)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let round = i64::from(wait.round);
-        let rest: Values<'_> = &[&round, &wait.kind, &wait.tenant, &wait.expires_at, &wait.since];
+        let WaitRow { kind, tenant, expires_at, since, opened_by, .. } = wait;
+        let unattended = row.unattended_since();
+        let rest: Values<'_> = &[&round, kind, tenant, expires_at, since, opened_by, &unattended];
         execute(connected, sql, &[both, rest].concat()).await?;
     }
     if let Some(due_at) = &row.retry_at {

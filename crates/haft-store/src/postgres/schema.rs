@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/6.sql"),
     include_str!("migrations/7.sql"),
     include_str!("migrations/8.sql"),
+    include_str!("migrations/9.sql"),
 ];
 
 /// Nodes that start at the same moment wait for each other here. Any number will do that no other

@@ -28,7 +28,8 @@ impl Postgres {
         session: SessionId,
         whole: Whole,
     ) -> Result<Option<RawSession>, Error> {
-        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body, head_seq
+        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body, head_seq, created_at,
+                     updated_at
                    FROM sessions LEFT JOIN snapshots ON session = id WHERE id = $1";
         let rows = self.query(sql, &[&id(session.bits())]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -47,10 +48,19 @@ impl Postgres {
             tenant: column::<&str>(row, 0)?.parse().map_err(Error::corrupt)?,
             epoch: unsigned(column(row, 1)?)?,
             head_seq: unsigned(column(row, 6)?)?,
+            created_at: moment(column(row, 7)?),
+            updated_at: moment(column(row, 8)?),
             owner: owner.map(str::parse).transpose().map_err(Error::corrupt)?,
             entries: self.entries_up_to(session, after, None).await?,
             snapshot,
         }))
+    }
+
+    pub(crate) async fn tenant(&self, session: SessionId) -> Result<Option<Tenant>, Error> {
+        let sql = "SELECT tenant FROM sessions WHERE id = $1";
+        let rows = self.query(sql, &[&id(session.bits())]).await?;
+        let tenant = |row: &Row| column::<&str>(row, 0)?.parse().map_err(Error::corrupt);
+        rows.first().map(tenant).transpose()
     }
 
     pub(crate) async fn entries(
@@ -93,6 +103,23 @@ impl Postgres {
         rows.iter().map(|row| entry(session, row)).collect()
     }
 
+    pub(crate) async fn entries_at(
+        &self,
+        places: Vec<(SessionId, u64)>,
+    ) -> Result<Vec<Entry>, Error> {
+        let sql = "SELECT seq, at, format, hash, body, session
+                   FROM unnest($1::bytea[], $2::bigint[]) AS place (of, at_seq)
+                   JOIN events ON session = of AND seq = at_seq";
+        let sessions: Vec<_> = places.iter().map(|(session, _)| id(session.bits())).collect();
+        let seqs: Vec<_> = places.iter().map(|(_, seq)| number(*seq)).collect();
+        let rows = self.query(sql, &[&sessions, &seqs]).await?;
+        let found = rows.iter().map(|row| {
+            let session = SessionId::from_bits(id_bits(column(row, 5)?)?);
+            entry(session, row)
+        });
+        found.collect()
+    }
+
     pub(crate) async fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
         let sql = "SELECT head_seq, head_hash FROM sessions WHERE id = $1";
         let rows = self.query(sql, &[&id(session.bits())]).await?;
@@ -117,7 +144,8 @@ impl Postgres {
                    AND (SELECT 1 FROM clients WHERE clients.node = nodes.node LIMIT 1) IS NULL
                  FOR UPDATE OF nodes SKIP LOCKED))
              INSERT INTO nodes (node, lease_until) SELECT $2, now + $3 FROM clock
-             ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until
+             ON CONFLICT (node) DO UPDATE
+             SET lease_until = excluded.lease_until, clients_left = false
              RETURNING lease_until"
         );
         let values: super::Values<'_> =
@@ -139,13 +167,15 @@ impl Postgres {
             "UPDATE sessions SET owner = $3, epoch = epoch + 1 FROM clock
              WHERE id = $2 AND (owner IS NULL OR owner = $3 OR NOT EXISTS (
                SELECT 1 FROM nodes WHERE node = owner AND lease_until > now))
-             RETURNING epoch"
+             RETURNING epoch, head_seq, head_hash"
         );
         let key = id(session.bits());
         loop {
             let taken = self.query(sql, &[&given(now), &key, &node.as_str()]).await?;
             if let Some(row) = taken.first() {
-                return Ok(Lease { session, node, epoch: unsigned(column(row, 0)?)? });
+                let (epoch, seq) = (unsigned(column(row, 0)?)?, unsigned(column(row, 1)?)?);
+                let head = Head { seq, hash: digest(column(row, 2)?)? };
+                return Ok(Lease { session, node, epoch, head });
             }
             let rows = self.query("SELECT owner FROM sessions WHERE id = $1", &[&key]).await?;
             let row = rows.first().ok_or(AcquireError::UnknownSession)?;
@@ -188,10 +218,7 @@ impl Postgres {
                    ON CONFLICT (session) DO UPDATE
                    SET seq = greatest(wakes.seq, excluded.seq), claimed_until = 0";
         self.query(sql, &[&node.as_str()]).await?;
-        let sql = with_clock!(
-            "UPDATE clients SET left_at = now FROM clock WHERE node = $2 AND left_at IS NULL"
-        );
-        self.query(sql, &[&given(Moment::Clock), &node.as_str()]).await?;
+        self.clients_left(&node).await?;
         self.query("DELETE FROM nodes WHERE node = $1", &[&node.as_str()]).await?;
         self.hints.sender().wakes();
         Ok(())
@@ -250,6 +277,17 @@ impl Postgres {
     }
 }
 
+fn entry(session: SessionId, row: &Row) -> Result<Entry, Error> {
+    Ok(Entry {
+        session,
+        seq: unsigned(column(row, 0)?)?,
+        at: moment(column(row, 1)?),
+        format: small(column(row, 2)?)?,
+        hash: digest(column(row, 3)?)?,
+        body: column(row, 4)?,
+    })
+}
+
 fn column_owner(row: &Row) -> Result<Option<NodeId>, Error> {
     let owner: Option<&str> = column(row, 0)?;
     owner.map(NodeId::new).transpose().map_err(Error::corrupt)
@@ -283,16 +321,5 @@ pub(super) fn listed_session(row: &Row) -> Result<ListedSession, Error> {
         created_at: moment(column(row, 4)?),
         updated_at: moment(column(row, 5)?),
         n_waiting: unsigned(column(row, 6)?)?,
-    })
-}
-
-fn entry(session: SessionId, row: &Row) -> Result<Entry, Error> {
-    Ok(Entry {
-        session,
-        seq: unsigned(column(row, 0)?)?,
-        at: moment(column(row, 1)?),
-        format: small(column(row, 2)?)?,
-        hash: digest(column(row, 3)?)?,
-        body: column(row, 4)?,
     })
 }

@@ -122,7 +122,7 @@ fn sessions(connection: &Connection, report: &mut AuditReport) -> Result<(), Fau
 
 /// Every session's row, in the order of the table.
 pub(super) fn stored_sessions(connection: &Connection) -> Result<Vec<(StoredSession, Log)>, Fault> {
-    let sql = "SELECT key, id, tenant, head_seq, head_hash, tail, status, agent, parent
+    let sql = "SELECT key, id, tenant, head_seq, head_hash, tail, status, agent, parent, opened_by
                FROM sessions NOT INDEXED ORDER BY key";
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
@@ -147,6 +147,7 @@ fn stored_session(row: &Row<'_>) -> Result<(StoredSession, Log), Fault> {
         status: row.get(6)?,
         agent: row.get(7)?,
         parent,
+        opened_by: row.get(9)?,
         calls: BTreeMap::new(),
         snapshot: None,
     };
@@ -157,7 +158,7 @@ fn stored_session(row: &Row<'_>) -> Result<(StoredSession, Log), Fault> {
 /// out, so that they may be changed meanwhile; no index is used, because it may be damaged.
 pub(super) const CALLS: &str = "
     SELECT call, tool, stage, class, decided, updated_at, tenant, round, kind, since, expires_at,
-      retry_at, session
+      retry_at, session, opened_by, told, custom
     FROM calls NOT INDEXED ORDER BY session";
 
 /// The rows of [`CALLS`], given out a session at a time.
@@ -224,6 +225,7 @@ fn call_row(row: &Row<'_>) -> Result<CallRow, Fault> {
         None => None,
         Some(expires_at) => Some(WaitRow {
             tenant: row.get::<_, Option<String>>(6)?.unwrap_or_default(),
+            opened_by: row.get(13)?,
             round: small(row.get::<_, Option<i64>>(7)?.unwrap_or_default())?,
             kind: row.get::<_, Option<String>>(8)?.unwrap_or_default(),
             since: row.get::<_, Option<i64>>(9)?.unwrap_or_default(),
@@ -238,6 +240,8 @@ fn call_row(row: &Row<'_>) -> Result<CallRow, Fault> {
         updated_at: row.get(5)?,
         wait,
         retry_at: row.get(11)?,
+        told: row.get(14)?,
+        is_custom: row.get(15)?,
     })
 }
 

@@ -15,7 +15,7 @@ use crate::audit::{
 };
 use crate::error::{Error, ErrorKind};
 use crate::examine::Accept;
-use crate::key::id_bytes;
+use crate::key::{id_bytes, number};
 
 pub(crate) fn repair(directory: &Path, accept: Accept) -> Result<RepairReport, RepairError> {
     let path = directory.join("haft.db");
@@ -107,10 +107,18 @@ fn mend(
 ) -> rusqlite::Result<()> {
     match difference {
         Difference::Session(_) => {
-            let sql = "UPDATE sessions SET status = ?2, agent = ?3, parent = ?4 WHERE key = ?1";
+            let sql = "UPDATE sessions SET status = ?2, agent = ?3, parent = ?4, opened_by = ?5,
+                         config_seq = ?6 WHERE key = ?1";
             let parent = folded.parent.map(|parent| id_bytes(parent.bits()));
             let (status, agent) = (folded.status.as_str(), folded.agent.as_deref());
-            connection.prepare_cached(sql)?.execute(params![log.key, status, agent, parent])?;
+            connection.prepare_cached(sql)?.execute(params![
+                log.key,
+                status,
+                agent,
+                parent,
+                folded.opened_by,
+                number(folded.config_seq)
+            ])?;
         }
         Difference::Call(call, _) => {
             let id = id_bytes(call.bits());
@@ -132,8 +140,9 @@ fn mend(
 
 fn insert(connection: &Connection, key: i64, id: &[u8], row: &CallRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO calls (session, call, tool, stage, class, decided, updated_at, tenant,
-                 round, kind, since, expires_at, retry_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+                 round, kind, since, expires_at, retry_at, opened_by, told, custom,
+                 unattended_since)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     let decided = row.decided.as_ref().map(serde_json::to_string).transpose();
     let decided =
         decided.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -152,6 +161,10 @@ fn insert(connection: &Connection, key: i64, id: &[u8], row: &CallRow) -> rusqli
         wait.map(|wait| wait.since),
         wait.map(|wait| wait.expires_at),
         row.retry_at,
+        wait.map(|wait| wait.opened_by.as_deref()),
+        row.told,
+        row.is_custom,
+        row.unattended_since(),
     ];
     connection.prepare_cached(sql)?.execute(values).map(|_| ())
 }

@@ -134,16 +134,17 @@ pub(super) async fn resolve(
     let said: Said = read(Value::Object(body))?;
     let response = said.response()?;
     let by = caller.actor.clone();
-    match app.haft().resolve_as(found.id, call, round, id, by, response).await {
+    let Found { id: session, loaded } = found;
+    match app.haft().resolve_seen((session, loaded), call, round, id, by, response).await {
         Ok(Reply::Endorsed) => Ok(Json(
             json!({ "decision": "endorse", "waits_for": "the approval of another person" }),
         )),
         Ok(_) => {
-            let known = app.store().call(found.id, call).await?;
+            let known = app.store().call(session, call).await?;
             let decided = known.and_then(|known| known.decided);
             Ok(Json(decided.as_ref().map_or_else(|| json!({}), shown)))
         }
-        Err(error) => Err(refused(&app, found.id, call, error).await?),
+        Err(error) => Err(refused(&app, session, call, error).await?),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn paths() -> Paths {
         .route("/calls/{call}", get(calls::show))
         .route("/calls/{call}/resolve", post(calls::resolve).body::<calls::Said>())
         .route("/calls/{call}/undo", get(calls::undone).post(calls::undo));
-    let pending = get(pending::list).query(&[Limit(500), Text("session")]).page();
+    let pending = get(pending::list).query(&[Limit(500), Page, Text("session")]).page();
     let sessions = get(sessions::list).query(&[Limit(200), Text("after")]).page();
     Paths::new()
         .route("/me", get(me::me))
