@@ -64,5 +64,5 @@ pub use session::{
     StoredCall, VerifyError,
 };
 pub use store::{Changes, Store};
-pub use watch::{ChangedBy, Watch};
+pub use watch::{ChangedBy, NodeHere, Watch};
 pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};

@@ -31,7 +31,7 @@ use crate::session::{
 };
 #[cfg(feature = "sqlite")]
 use crate::sqlite::Sqlite;
-use crate::watch::{ChangedBy, Watch, Watches};
+use crate::watch::{ChangedBy, NodeHere, Watch, Watches};
 use crate::work::{Due, Moment, Pending, PendingCursor, PendingFilter, Wake};
 
 /// How long without a hint before whoever waits for [`Changes`] looks anyway.
@@ -502,6 +502,11 @@ impl Store {
     /// PostgreSQL some seconds late when a notice between nodes is lost.
     pub fn watch(&self, session: SessionId, changed_by: ChangedBy) -> Watch {
         self.watches.watch(session, changed_by)
+    }
+
+    /// Says that a node works over this handle and its clones, until what is returned is dropped.
+    pub fn enter_node(&self) -> NodeHere {
+        NodeHere::enter(&self.watches)
     }
 
     /// Tells whoever watches a session, on whatever node, that something which belongs to it but

@@ -21,4 +21,5 @@ mod power_loss;
 mod races;
 mod sqlite_files;
 mod upgrade;
+mod watching;
 mod work;
