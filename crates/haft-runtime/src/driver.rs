@@ -12,8 +12,8 @@ use haft_core::session::{
 use haft_core::{Actor, CallId, Millis, SessionId, Timestamp};
 use haft_store::Error as StoreError;
 use haft_store::{
-    Append, AppendError, CreateError, Fence, FollowedBy, Loaded, NewSession, NodeId, Request,
-    RequestStep, Step, Store, Tenant, Wake,
+    Append, AppendError, CreateError, Fence, FollowedBy, Loaded, NewSession, NodeHere, NodeId,
+    Request, RequestStep, Step, Store, Tenant, Wake,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -59,7 +59,8 @@ pub struct Settings {
     pub clock: Clock,
     /// How long a job may take to stop once it is asked to.
     pub stop_grace: Duration,
-    /// How often due work and wakes are looked for.
+    /// How often due work and wakes are looked for at most, and while something is due. A node
+    /// that knows of nothing looks once a second.
     pub sweep_every: Duration,
     /// Who is told of the places at which a process may die.
     pub observer: Observer,
@@ -152,6 +153,7 @@ pub(crate) struct Shared<P> {
     asked: AtomicBool,
     /// Whether the store was told that this node is gone.
     has_retired: AtomicBool,
+    _here: NodeHere,
 }
 
 /// The sessions at work on this node. Letters are sent under its lock, so that a task leaves
@@ -176,6 +178,7 @@ impl<P: Performer> Driver<P> {
             false => Duration::ZERO,
         };
         let shared = Arc::new(Shared {
+            _here: store.enter_node(),
             store,
             performer,
             node: settings.node.clone(),

@@ -12,6 +12,7 @@ use haft_store::{Due, DueWork, Error};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::driver::{Settings, Shared};
 use crate::outage::Outage;
 use crate::performer::Performer;
@@ -44,9 +45,10 @@ pub(crate) async fn run<P: Performer>(shared: Arc<Shared<P>>, settings: Settings
         match swept {
             Ok(Swept::Full(sessions)) => come_to_rest(&shared, &sessions).await,
             Ok(Swept::Some) => {
+                let pause = pause(&shared, &settings).await;
                 tokio::select! {
                     () = changes.changed() => {}
-                    () = tokio::time::sleep(settings.sweep_every) => {}
+                    () = tokio::time::sleep(pause) => {}
                 }
             }
             Err(error) => {
@@ -76,6 +78,27 @@ async fn forget_requests<P: Performer>(shared: &Shared<P>) -> Duration {
         }
     }
 }
+
+/// Returns how long nothing falls due, as far as the store knows: a node at rest asks it for
+/// little. What is appended meanwhile and due before a second has passed is found after it.
+async fn pause<P: Performer>(shared: &Shared<P>, settings: &Settings) -> Duration {
+    if let Clock::Manual(_) = settings.clock {
+        // Whoever moves the clock does not say so.
+        return settings.sweep_every;
+    }
+    match shared.store.next_due().await {
+        Ok(Some(due)) => {
+            let left = Duration::from(due.since(shared.clock.now()));
+            left.clamp(settings.sweep_every.min(PAUSE_MAX), PAUSE_MAX)
+        }
+        Ok(None) => PAUSE_MAX,
+        // The next sweep says what the trouble is.
+        Err(_) => settings.sweep_every,
+    }
+}
+
+/// How long a node that has nothing to do waits for the next sweep.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 const RETRY_MIN: Duration = Duration::from_millis(100);
 

@@ -16,4 +16,5 @@ pub mod shell;
 pub mod virtual_path;
 
 mod sys;
+mod waiters;
 mod wire;

@@ -78,7 +78,7 @@ pub use session::{
     StoredCall, VerifyError,
 };
 pub use store::{COPY_MARK, Changes, Store};
-pub use watch::{ChangedBy, Watch};
+pub use watch::{ChangedBy, NodeHere, Watch};
 pub use work::{
     Abandoned, AbandonedCursor, CursorError, Due, DueWork, Moment, Pending, PendingCursor,
     PendingFilter, Wake,

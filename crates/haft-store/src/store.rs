@@ -35,7 +35,7 @@ use crate::session::{
 use crate::shared::Shared;
 #[cfg(feature = "sqlite")]
 use crate::sqlite::Sqlite;
-use crate::watch::{ChangedBy, Watch, Watches};
+use crate::watch::{ChangedBy, NodeHere, Watch, Watches};
 use crate::work::{
     Abandoned, AbandonedCursor, Due, Looked, Moment, Pending, PendingCursor, PendingFilter, Wake,
 };
@@ -547,6 +547,11 @@ impl Store {
     /// PostgreSQL some seconds late when a notice between nodes is lost.
     pub fn watch(&self, session: SessionId, changed_by: ChangedBy) -> Watch {
         self.watches.watch(session, changed_by)
+    }
+
+    /// Says that a node works over this handle and its clones, until what is returned is dropped.
+    pub fn enter_node(&self) -> NodeHere {
+        NodeHere::enter(&self.watches)
     }
 
     /// Tells whoever watches a session, on whatever node, that something which belongs to it but

@@ -16,8 +16,8 @@ use tokio::sync::watch;
 pub enum ChangedBy {
     /// Anyone's, this store handle's own included.
     Anyone,
-    /// Those of other nodes, for whoever is told of this node's own changes in another way. Over
-    /// a store of one process there are none.
+    /// Those of other nodes, for whoever is told of this node's own changes in another way. Where
+    /// several nodes share this store handle, the changes of all of them are told.
     OtherNodes,
 }
 
@@ -32,8 +32,8 @@ struct Known {
 
 #[derive(Debug, Default)]
 struct Channels {
-    anyone: watch::Sender<Known>,
-    other_nodes: watch::Sender<Known>,
+    anyone: Option<watch::Sender<Known>>,
+    other_nodes: Option<watch::Sender<Known>>,
     n_watching: usize,
 }
 
@@ -44,6 +44,8 @@ struct Table {
     len: AtomicUsize,
     /// Counts what other nodes have told, about whatever session.
     others: watch::Sender<u64>,
+    /// How many nodes work over this handle.
+    n_nodes: AtomicUsize,
 }
 
 /// The sessions that someone waits for. A clone is the same table.
@@ -55,10 +57,11 @@ impl Watches {
         let mut sessions = self.lock();
         let channels = sessions.entry(session).or_default();
         channels.n_watching += 1;
-        let changes = match changed_by {
-            ChangedBy::Anyone => channels.anyone.subscribe(),
-            ChangedBy::OtherNodes => channels.other_nodes.subscribe(),
+        let channel = match changed_by {
+            ChangedBy::Anyone => &mut channels.anyone,
+            ChangedBy::OtherNodes => &mut channels.other_nodes,
         };
+        let changes = channel.get_or_insert_default().subscribe();
         self.0.len.store(sessions.len(), Ordering::SeqCst);
         Watch { watches: self.clone(), session, changes }
     }
@@ -68,17 +71,17 @@ impl Watches {
         if self.is_empty() {
             return;
         }
+        let tells_others = self.0.n_nodes.load(Ordering::Relaxed) > 1;
         if let Some(channels) = self.lock().get(&session) {
-            // Who waits for other nodes is not to take this for something that one of them did.
-            channels.anyone.send_if_modified(|known| known.reaches(seq));
+            let others = channels.other_nodes.iter().filter(|_| tells_others);
+            channels.anyone.iter().chain(others).for_each(|channel| tell(channel, seq));
         }
     }
 
     /// Another node appended up to `seq`.
     pub(crate) fn appended_elsewhere(&self, session: SessionId, seq: u64) {
         if let Some(channels) = self.lock().get(&session) {
-            channels.anyone.send_if_modified(|known| known.reaches(seq));
-            channels.other_nodes.send_if_modified(|known| known.reaches(seq));
+            channels.each().for_each(|channel| tell(channel, seq));
         }
     }
 
@@ -132,10 +135,34 @@ impl Watches {
 }
 
 impl Channels {
+    fn each(&self) -> impl Iterator<Item = &watch::Sender<Known>> {
+        self.anyone.iter().chain(&self.other_nodes)
+    }
+
     fn touch(&self) {
-        let touch = |known: &mut Known| known.n_touched += 1;
-        self.anyone.send_modify(touch);
-        self.other_nodes.send_modify(touch);
+        self.each().for_each(|channel| channel.send_modify(|known| known.n_touched += 1));
+    }
+}
+
+/// Tells that a log ends with an entry, if that is new.
+fn tell(channel: &watch::Sender<Known>, seq: u64) {
+    channel.send_if_modified(|known| known.reaches(seq));
+}
+
+/// A node that works over a store handle, until this is dropped.
+#[derive(Debug)]
+pub struct NodeHere(Watches);
+
+impl NodeHere {
+    pub(crate) fn enter(watches: &Watches) -> Self {
+        watches.0.n_nodes.fetch_add(1, Ordering::Relaxed);
+        Self(watches.clone())
+    }
+}
+
+impl Drop for NodeHere {
+    fn drop(&mut self) {
+        self.0.0.n_nodes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -224,6 +251,12 @@ mod tests {
         assert!(is_told(&mut watch), "what another node did before is told all the same");
         watches.appended_elsewhere(SESSION, 2);
         assert!(!is_told(&mut watch), "that is known");
+        let nodes = [NodeHere::enter(&watches), NodeHere::enter(&watches)];
+        watches.appended(SESSION, 4);
+        assert!(is_told(&mut watch), "it may be the other node over this handle");
+        drop(nodes);
+        watches.appended(SESSION, 5);
+        assert!(!is_told(&mut watch));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod encryption;
 mod readiness;
+mod streams;
 mod watching;
 mod workspace;
 
@@ -31,6 +32,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use self::encryption::Encryption;
+use self::streams::StreamArgs;
 use self::watching::WatchArgs;
 use crate::Verdict;
 use crate::api::ServerNote;
@@ -80,6 +82,8 @@ pub(crate) struct Args {
     /// How long a webhook's delivery is tried before it is given up.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     webhook_give_up_after: Millis,
+    #[command(flatten)]
+    streams: StreamArgs,
     #[command(flatten)]
     watching: WatchArgs,
     /// The admin key; without it one is made and shown at the first start.
@@ -280,6 +284,7 @@ fn config(
         mounts: Some(mounts),
         mcp_commands: added_commands(args),
         origins: args.origins.clone(),
+        streams: args.streams.settings(),
         webhooks: WebhookSettings {
             reach: args.reach(),
             give_up_after: args.webhook_give_up_after,

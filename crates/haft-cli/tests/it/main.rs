@@ -25,6 +25,7 @@ mod serving;
 mod settling;
 mod stopping;
 mod story;
+mod streams;
 mod terminal;
 mod torture;
 mod undoing;

@@ -22,14 +22,15 @@ mod setting;
 mod tool;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use haft_core::{Actor, Digest, Millis, ToolName};
-use haft_runtime::Clock;
 use haft_runtime::registry::{Finding, RegisterError, Registry, lint_definition};
+use haft_runtime::{Clock, supervise};
 use haft_store::{Store, Tenant};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::questions::Questions;
 use desk::Desk;
@@ -429,31 +430,41 @@ impl Mounts {
         Ok(name)
     }
 
-    /// Takes stock whenever the server may offer something else, until it is unmounted.
+    /// Takes stock whenever the server may offer something else, until it is unmounted, whatever
+    /// panics meanwhile.
     fn follow(&self, name: ToolName, first: First) {
         let Ok(mount) = self.get(&name) else { return };
-        let mut changes = mount.links.own().desk().changes();
-        let shared = Arc::downgrade(&self.0);
+        let changes = mount.links.own().desk().changes();
+        let (shared, store) = (Arc::downgrade(&self.0), self.0.kept.store.clone());
         drop(mount);
-        tokio::spawn(async move {
-            let mut is_due = first == First::AskNow;
-            loop {
-                if !is_due && changes.changed().await.is_err() {
-                    return;
-                }
-                let Some(shared) = shared.upgrade() else { return };
-                let mounts = Self(shared);
-                let Ok(mount) = mounts.get(&name) else { return };
-                let taken = mounts.take_stock(&mount, &Actor::system()).await;
-                is_due = taken.is_err();
-                if let Err(error) = taken {
-                    tracing::warn!(%error, "a mounted server's tools could not be listed");
-                    let link = Arc::clone(mount.links.own());
-                    drop((mounts, mount));
-                    link.rested(ASK_AGAIN).await;
-                }
+        let follow =
+            move || Self::take_stock_again(shared.clone(), name.clone(), changes.clone(), first);
+        drop(tokio::spawn(supervise(store, "mounted servers", follow)));
+    }
+
+    async fn take_stock_again(
+        shared: Weak<Shared>,
+        name: ToolName,
+        mut changes: watch::Receiver<u64>,
+        first: First,
+    ) {
+        let mut is_due = first == First::AskNow;
+        loop {
+            if !is_due && changes.changed().await.is_err() {
+                return;
             }
-        });
+            let Some(shared) = shared.upgrade() else { return };
+            let mounts = Self(shared);
+            let Ok(mount) = mounts.get(&name) else { return };
+            let taken = mounts.take_stock(&mount, &Actor::system()).await;
+            is_due = taken.is_err();
+            if let Err(error) = taken {
+                tracing::warn!(%error, "a mounted server's tools could not be listed");
+                let link = Arc::clone(mount.links.own());
+                drop((mounts, mount));
+                link.rested(ASK_AGAIN).await;
+            }
+        }
     }
 
     fn get(&self, name: &ToolName) -> Result<Arc<Mount>, MountError> {

@@ -130,11 +130,7 @@ impl Haft {
     }
 
     fn wait_for(&self, session: SessionId, call: CallId) -> CallWait {
-        // Over a store of one process, nothing happens that is not heard here.
-        let elsewhere = match self.store().is_of_one_process() {
-            true => None,
-            false => Some(self.store().watch(session, ChangedBy::OtherNodes)),
-        };
+        let elsewhere = self.store().watch(session, ChangedBy::OtherNodes);
         CallWait { here: self.live().listen_for(session, call), elsewhere }
     }
 
@@ -321,23 +317,17 @@ fn is_under_way(state: &State, call: CallId) -> bool {
 /// something in its session.
 struct CallWait {
     here: CallListener,
-    elsewhere: Option<Watch>,
+    elsewhere: Watch,
 }
 
 impl CallWait {
     /// Waits for what becomes of the call; `None` when the store must be asked: something may have
     /// been missed, the call waits for someone, or another node has to do with it.
     async fn heard(&mut self) -> Option<Result<Answer, CallError>> {
-        let elsewhere = async {
-            match &mut self.elsewhere {
-                Some(watch) => watch.changed().await,
-                None => std::future::pending().await,
-            }
-        };
         let about = tokio::select! {
             biased;
             about = self.here.heard() => about,
-            () = elsewhere => AboutCall::Look,
+            () = self.elsewhere.changed() => AboutCall::Look,
         };
         match about {
             AboutCall::Outcome(outcome) => Some(Ok(Answer::Done(outcome))),

@@ -4,11 +4,14 @@ use super::output::{Keep, Said, Sink, SinkState, Stream};
 use super::{Link, SandboxError};
 use crate::launcher::ToInit;
 use crate::policy::Limits;
+use crate::waiters::Waiters;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::Signal;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// How long to listen for what an ended command's strays still hold back.
@@ -96,6 +99,11 @@ impl Running {
         state.finished.clone()
     }
 
+    /// Waits for its end without holding a thread, in a task of whatever runtime.
+    pub fn ended(&self) -> impl Future<Output = Finished> + Send + use<> {
+        Ended { slot: Arc::clone(&self.slot), place: None }
+    }
+
     /// What it has said so far, and complained of.
     pub fn said(&self) -> (Said, Said) {
         let state = self.slot.lock();
@@ -111,6 +119,33 @@ impl Running {
     pub(crate) fn signal(&self, signal: Signal) {
         // A sandbox that has ended needs none.
         self.link.send(&ToInit::Signal(self.slot.id, signal.as_raw().unsigned_abs()), &[]).ok();
+    }
+}
+
+/// A task that waits for a command's end.
+#[derive(Debug)]
+struct Ended {
+    slot: Arc<Slot>,
+    place: Option<u64>,
+}
+
+impl Future for Ended {
+    type Output = Finished;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Finished> {
+        let Self { slot, place } = self.get_mut();
+        let mut state = slot.lock();
+        if let Some(finished) = &state.finished {
+            return Poll::Ready(finished.clone());
+        }
+        state.waiters.enter(place, context.waker());
+        Poll::Pending
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.slot.lock().waiters.leave(self.place);
     }
 }
 
@@ -145,6 +180,7 @@ struct State {
     asked: Option<Exit>,
     ended: Option<Exit>,
     finished: Option<Finished>,
+    waiters: Waiters,
 }
 
 impl Slot {
@@ -157,6 +193,7 @@ impl Slot {
             asked: None,
             ended: None,
             finished: None,
+            waiters: Waiters::default(),
         };
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Self { id, state: Mutex::new(state), changed: Condvar::new(), wake }))
@@ -272,8 +309,10 @@ impl Minder {
             took: since.elapsed(),
         });
         state.sink = None;
+        let waiters = state.waiters.take();
         drop(state);
         self.running.slot.changed.notify_all();
+        waiters.for_each(Waker::wake);
     }
 
     /// Waits until there is something to read, someone woke us, or the time is up; reads what there is.

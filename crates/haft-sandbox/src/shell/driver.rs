@@ -3,12 +3,15 @@
 use super::status::{self, Status};
 use super::{End, Executed, PAIRS, Script, ShellError, ShellState};
 use crate::process::{Exit, Keep, Running, Said, Sink, Stream};
+use crate::waiters::Waiters;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// A report that is larger than the environment may be is none.
@@ -33,6 +36,7 @@ struct State {
     count: u64,
     last: Option<Job>,
     background: Stream,
+    waiters: Waiters,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,8 +136,49 @@ impl Shared {
         state.last.as_ref().filter(|job| job.number == number)?.done.clone()
     }
 
+    pub(super) fn ended(self: &Arc<Self>, number: u64) -> Ended {
+        Ended { shared: Arc::clone(self), number, place: None }
+    }
+
+    /// Tells everyone who waits that something has changed.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let waiters = state.waiters.take();
+        drop(state);
+        self.changed.notify_all();
+        waiters.for_each(Waker::wake);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task that waits for the end of a command of the shell.
+#[derive(Debug)]
+pub(super) struct Ended {
+    shared: Arc<Shared>,
+    number: u64,
+    place: Option<u64>,
+}
+
+impl Future for Ended {
+    type Output = Option<Executed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Executed>> {
+        let Self { shared, number, place } = self.get_mut();
+        let mut state = shared.lock();
+        let Some(job) = state.job(*number) else { return Poll::Ready(None) };
+        if let Some(executed) = &job.done {
+            return Poll::Ready(Some(executed.clone()));
+        }
+        state.waiters.enter(place, context.waker());
+        Poll::Pending
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.shared.lock().waiters.leave(self.place);
     }
 }
 
@@ -203,6 +248,7 @@ impl Driver {
             count: 0,
             last: None,
             background: Stream::new(Keep::default()),
+            waiters: Waiters::default(),
         };
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), wake });
@@ -233,8 +279,7 @@ impl Driver {
         let mut state = self.shared.lock();
         state.finish(|_| End::ShellEnded(exit), None);
         state.phase = Phase::Closed(exit);
-        drop(state);
-        self.shared.changed.notify_all();
+        self.shared.tell(state);
     }
 
     /// Listens on after the last report: the shell has ended, or has become another program.
@@ -344,7 +389,6 @@ impl Driver {
         if state.phase == Phase::Busy {
             state.phase = Phase::Idle;
         }
-        drop(state);
-        self.shared.changed.notify_all();
+        self.shared.tell(state);
     }
 }

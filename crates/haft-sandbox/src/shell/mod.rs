@@ -228,6 +228,12 @@ impl Executing {
         self.shared.wait_for(self.number, time)
     }
 
+    /// Waits for its end without holding a thread, in a task of whatever runtime. `None` when a
+    /// later one has run since.
+    pub fn ended(&self) -> impl Future<Output = Option<Executed>> + Send + use<> {
+        self.shared.ended(self.number)
+    }
+
     /// What it has said so far, and complained of; `None` when a later one has run since.
     pub fn said(&self) -> Option<(Said, Said)> {
         self.shared.said(self.number)

@@ -190,6 +190,13 @@ pub(crate) fn dump(url: &str, schema: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs a statement in a database and returns what it says, one row in a line.
+pub(crate) fn sql(url: &str, statement: &str) -> String {
+    let output = run("psql", &["--no-psqlrc", "-qAt", "-c", statement, url]);
+    assert!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Runs one of PostgreSQL's programs, which refuse to run as root.
 fn run(program: &str, arguments: &[&str]) -> Output {
     let program = installed().join(program);

@@ -25,4 +25,5 @@ mod races;
 mod readiness;
 mod sqlite_files;
 mod upgrade;
+mod watching;
 mod work;

@@ -175,20 +175,19 @@ async fn run(
         Ok((sandbox, running))
     });
     let (sandbox, running) = started.await?;
-    let waiting = running.clone();
-    let mut ended = tokio::task::spawn_blocking(move || {
-        let finished = waiting.wait();
-        drop(sandbox);
-        finished
-    });
-    let (ended, stopped) = tokio::select! {
-        ended = &mut ended => (ended, false),
+    // However long it takes, it holds no thread that others need.
+    let (finished, stopped) = tokio::select! {
+        finished = running.ended() => (finished, false),
         () = context.stop().cancelled() => {
             running.kill();
-            (ended.await, true)
+            (running.ended().await, true)
         }
     };
-    let finished = ended.map_err(|error| ToolError::internal(error.to_string()))?;
+    let closed = apart(move || {
+        drop(sandbox);
+        Ok(())
+    });
+    closed.await?;
     let answered = named.answer(finished, file, &hand, &context).await?;
     if stopped {
         return Err(ToolError::cancelled());

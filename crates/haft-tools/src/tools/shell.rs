@@ -151,7 +151,7 @@ impl Typed {
             note.command_count += 1;
         }
         hand.keep_desk(context).await?;
-        wait_or_stop(&shell, self.wait, context).await?;
+        wait_or_stop(&shell, self.wait, context).await;
         if context.stop().is_cancelled() {
             settle(hand, context).await?;
             if shell.executing().is_some() {
@@ -256,9 +256,8 @@ pub(super) async fn wait(
     let shell = hand.shell();
     let was_busy = shell.as_ref().is_some_and(|shell| shell.executing().is_some());
     if let Some(executing) = shell.and_then(|shell| shell.executing()) {
-        let waiting = tokio::task::spawn_blocking(move || executing.wait_for(time));
         tokio::select! {
-            _ = waiting => {}
+            _ = tokio::time::timeout(time, executing.ended()) => {}
             () = context.stop().cancelled() => return Err(ToolError::cancelled()),
         }
     }
@@ -284,18 +283,16 @@ async fn wait_or_stop(
     shell: &Arc<OpenShell>,
     time: Duration,
     context: &ToolContext,
-) -> Result<Option<Executed>, ToolError> {
-    let Some(executing) = shell.executing() else { return Ok(None) };
-    let again = executing.clone();
-    let waited = tokio::task::spawn_blocking(move || executing.wait_for(time));
+) -> Option<Executed> {
+    let executing = shell.executing()?;
     let ended = tokio::select! {
-        ended = waited => ended,
+        ended = tokio::time::timeout(time, executing.ended()) => ended,
         () = context.stop().cancelled() => {
             shell.shell.interrupt();
-            tokio::task::spawn_blocking(move || again.wait_for(STOP_GRACE)).await
+            tokio::time::timeout(STOP_GRACE, executing.ended()).await
         }
     };
-    ended.map_err(|error| ToolError::internal(error.to_string()))
+    ended.ok().flatten()
 }
 
 /// The shell that is open, or a fresh one in the session's directory with its variables.

@@ -24,4 +24,5 @@ mod preflight;
 mod recalling;
 mod sharing;
 mod shells;
+mod threads;
 mod told;
