@@ -1,11 +1,14 @@
 //! `haft audit`: is the journal what was written?
 
+use std::path::PathBuf;
+
 use haft_core::SessionId;
 use haft_store::{Page, SessionFilter, Store};
 use serde_json::{Value, json};
 
 use crate::Verdict;
 use crate::api::{Api, Reach, ServerOrStore, StoreUse, rows};
+use crate::exported;
 use crate::terminal::{say, say_json};
 use crate::trouble::Trouble;
 
@@ -17,13 +20,19 @@ pub(crate) enum Command {
         /// Only this session.
         #[arg(long)]
         session: Option<SessionId>,
+        /// A file that `haft sessions export` wrote, instead of a store.
+        #[arg(long, value_name = "FILE", conflicts_with = "session")]
+        file: Option<PathBuf>,
         #[command(flatten)]
         reach: Reach,
     },
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
-    let Command::Verify { session, reach } = command;
+    let Command::Verify { session, file, reach } = command;
+    if let Some(file) = file {
+        return tell(reach, exported::chains(file)?, None);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let place = reach.server_or_store(StoreUse::Existing).await?;
@@ -32,29 +41,74 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
             (None, ServerOrStore::Server(api)) => served_sessions(api).await?,
             (None, ServerOrStore::Store(store)) => all_sessions(store).await?,
         };
-        let mut n_broken = 0;
         let mut chains = Vec::new();
         for session in &sessions {
-            let mut chain = match &place {
+            let chain = match &place {
                 ServerOrStore::Server(api) => served_chain(api, *session).await?,
                 ServerOrStore::Store(store) => stored_chain(store, *session).await,
             };
-            if chain["state"] != "whole" {
-                n_broken += 1;
-            }
-            if reach.wants_json() {
-                chain["session"] = json!(session);
-                chains.push(chain);
-            } else {
-                say(&told(*session, &chain));
-            }
+            chains.push((*session, chain));
         }
-        match reach.wants_json() {
-            true => say_json(&json!({ "data": chains }))?,
-            false => eprintln!("{} sessions verified, {n_broken} broken", sessions.len()),
-        }
-        Ok(if n_broken == 0 { Verdict::Holds } else { Verdict::Broken })
+        let erased = match (session, &place) {
+            (Some(_), _) => None,
+            (None, ServerOrStore::Server(api)) => served_erasures(api).await?,
+            (None, ServerOrStore::Store(store)) => Some(stored_erasures(store).await),
+        };
+        tell(reach, chains, erased)
     })
+}
+
+/// Tells what was found of each session, and of those that were erased.
+fn tell(
+    reach: &Reach,
+    chains: Vec<(SessionId, Value)>,
+    erased: Option<Value>,
+) -> anyhow::Result<Verdict> {
+    let is_broken = |chain: &Value| chain["state"] != "whole";
+    let n_broken = chains.iter().filter(|(_, chain)| is_broken(chain)).count();
+    let (n_sessions, mut data) = (chains.len(), Vec::new());
+    for (session, mut chain) in chains {
+        if reach.wants_json() {
+            chain["session"] = json!(session);
+            data.push(chain);
+        } else {
+            say(&told(session, &chain));
+        }
+    }
+    match reach.wants_json() {
+        true => say_json(&json!({ "data": data, "erased": erased }))?,
+        false => {
+            eprintln!("{n_sessions} sessions verified, {n_broken} broken");
+            if let Some(erased) = &erased {
+                eprintln!("{}", told_erased(erased));
+            }
+        }
+    }
+    let holds = n_broken == 0 && !erased.as_ref().is_some_and(is_broken);
+    Ok(if holds { Verdict::Holds } else { Verdict::Broken })
+}
+
+fn told_erased(chain: &Value) -> String {
+    match chain["state"].as_str() {
+        Some("whole") => format!("{} sessions erased; their record is whole", chain["erasures"]),
+        _ => format!("erased sessions: {}", chain["message"].as_str().unwrap_or_default()),
+    }
+}
+
+async fn stored_erasures(store: &Store) -> Value {
+    match store.verify_erasures().await {
+        Ok(head) => json!({ "state": "whole", "erasures": head.seq, "head": head.hash }),
+        Err(error) => json!({ "state": "broken", "message": error.to_string() }),
+    }
+}
+
+/// The record of erased sessions, for a key that may see it.
+async fn served_erasures(api: &Api) -> Result<Option<Value>, Trouble> {
+    match api.get("/haft/v1/erasures?limit=1").await {
+        Ok(mut page) => Ok(Some(page["chain"].take())),
+        Err(error) if error.code() == "permission_error" => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn told(session: SessionId, chain: &Value) -> String {

@@ -12,6 +12,7 @@ mod answer;
 mod api;
 mod approve;
 mod audit;
+mod backup;
 mod bench;
 mod chat;
 mod command;
@@ -21,6 +22,7 @@ mod deny;
 mod doctor;
 mod edit;
 mod explain;
+mod exported;
 mod hands;
 mod keys;
 mod mcp;
@@ -31,6 +33,7 @@ mod policy;
 mod prompt;
 mod reference;
 mod resolving;
+mod restore;
 mod rules;
 mod serve;
 mod sessions;
@@ -64,6 +67,7 @@ enum Command {
     /// Checks the journal: finds an entry that was changed, left out or moved.
     #[command(subcommand)]
     Audit(audit::Command),
+    Backup(backup::Args),
     /// Measures on this machine.
     #[command(subcommand)]
     Bench(bench::Command),
@@ -84,6 +88,7 @@ enum Command {
     /// Prints the reference of all commands, as Markdown.
     #[command(hide = true)]
     Reference,
+    Restore(restore::Args),
     Run(chat::RunArgs),
     /// Serves Haft over HTTP.
     Serve(Box<serve::Args>),
@@ -119,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Answer(args) => answer::run(&args),
         Command::Approve(args) => approve::run(&args),
         Command::Audit(command) => audit::run(&command),
+        Command::Backup(args) => backup::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Chat(args) => chat::chat(&args),
         Command::Completions(args) => Ok(reference::completions(&args)),
@@ -131,6 +137,7 @@ pub fn main() -> ExitCode {
         Command::Pending(args) => pending::run(&args),
         Command::Policy(command) => policy::run(&command),
         Command::Reference => Ok(reference::reference()),
+        Command::Restore(args) => restore::run(&args),
         Command::Run(args) => chat::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Sessions(command) => sessions::run(&command),

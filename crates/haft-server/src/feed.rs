@@ -46,7 +46,7 @@ impl Feeds {
         slot
     }
 
-    fn forget(&self, session: SessionId) {
+    pub(crate) fn forget(&self, session: SessionId) {
         self.lock().retain(|(of, _)| *of != session);
     }
 
@@ -141,8 +141,14 @@ struct Follower {
 
 /// Why a follower stopped waiting.
 enum Woken {
+    /// The log is not there any more.
+    Gone,
     Look,
-    Said { turn: u32, attempt: u32, text: String },
+    Said {
+        turn: u32,
+        attempt: u32,
+        text: String,
+    },
     Over,
 }
 
@@ -157,6 +163,7 @@ impl Follower {
             }
             match self.wait().await {
                 Woken::Over => return None,
+                Woken::Gone => self.tell_deletion().await.ok()?,
                 Woken::Said { turn, attempt, text } => self.preview(turn, attempt, &text),
                 Woken::Look => {
                     // A client that misses something reconnects and asks for what it missed.
@@ -170,9 +177,14 @@ impl Follower {
 
     /// A session that is deleted has ended before, so others cost nothing here.
     async fn look_for_deletion(&mut self) -> Result<(), Error> {
-        if self.reader.projection.has_ended()
-            && let Some(at) = self.deletable.deleted_at(&self.app).await?
-        {
+        match self.reader.projection.has_ended() {
+            true => self.tell_deletion().await,
+            false => Ok(()),
+        }
+    }
+
+    async fn tell_deletion(&mut self) -> Result<(), Error> {
+        if let Some(at) = self.deletable.deleted_at(&self.app).await? {
             self.ready.push_back(Told::Deleted(session_deleted(self.deletable.session, at)));
             self.is_over = true;
         }
@@ -203,6 +215,7 @@ impl Follower {
             loop {
                 match live.recv().await {
                     Ok(Live::Appended { session: of, .. }) if of == session => return Woken::Look,
+                    Ok(Live::Erased { session: of }) if of == session => return Woken::Gone,
                     Ok(Live::Text { session: of, turn, attempt, text }) if of == session => {
                         return Woken::Said { turn, attempt, text };
                     }

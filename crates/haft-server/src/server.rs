@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use crate::app::{App, Hosts};
 use crate::connections;
 use crate::demo;
+use crate::erasing;
 use crate::keys::{FreshKey, KeyError, Keys};
 use crate::presence;
 use crate::routes;
@@ -38,6 +39,11 @@ pub struct Config {
     /// Where what is attached to sessions is put for their tools, each in a directory of its own
     /// that [`crate::place_uploads`] fills.
     pub uploads: Option<PathBuf>,
+    /// The data directory: a backup takes along what is in it, and the directories that sessions
+    /// have in it are removed when they are deleted.
+    pub data: Option<PathBuf>,
+    /// Sessions that ended, or did nothing, for longer than this are deleted.
+    pub retain: Option<Millis>,
     /// Names under which the server is called, beside those of this machine for itself.
     pub hosts: Vec<String>,
     /// What MCP clients are served at `/mcp`.
@@ -66,6 +72,8 @@ impl Default for Config {
             suspend_ttl: None,
             stop_timeout: Duration::from_secs(10),
             uploads: None,
+            data: None,
+            retain: None,
             hosts: Vec::new(),
             mcp: None,
             mounts: None,
@@ -103,6 +111,7 @@ pub struct Server {
     invitation: Option<String>,
     tls: Option<Tls>,
     stop_timeout: Duration,
+    retain: Option<Millis>,
 }
 
 impl std::fmt::Debug for Server {
@@ -145,7 +154,7 @@ impl Server {
             ),
             None => None,
         };
-        let Config { mcp, client_grace, tls, stop_timeout, .. } = config;
+        let Config { mcp, client_grace, tls, stop_timeout, retain, .. } = config;
         Ok(Self {
             app,
             listener,
@@ -156,6 +165,7 @@ impl Server {
             invitation,
             tls,
             stop_timeout,
+            retain,
         })
     }
 
@@ -209,6 +219,9 @@ impl Server {
         let (store, app) = (self.app.store().clone(), self.app.clone());
         let deliver = move || webhooks::deliver(app.clone());
         drop(tokio::spawn(supervise(store, "webhooks", deliver)));
+        let (store, app, retain) = (self.app.store().clone(), self.app.clone(), self.retain);
+        let erase = move || erasing::run(app.clone(), retain);
+        drop(tokio::spawn(supervise(store, "erasing", erase)));
         let stopped = self.app.shutdown().clone();
         let tls = self.tls.as_ref().map(Tls::acceptor);
         Box::pin(connections::serve(self.listener, tls, router, (stopped, self.stop_timeout)))

@@ -18,6 +18,7 @@ mod liveness;
 mod looping;
 mod properties;
 mod reports;
+mod restored;
 mod spending;
 mod stopping;
 mod suspension;

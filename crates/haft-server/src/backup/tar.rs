@@ -183,8 +183,7 @@ fn text(field: &[u8]) -> Vec<u8> {
 }
 
 fn octal(field: &[u8]) -> io::Result<u64> {
-    let digits: Vec<u8> =
-        field.iter().copied().filter(|byte| !matches!(byte, 0 | b' ')).collect();
+    let digits: Vec<u8> = field.iter().copied().filter(|byte| !matches!(byte, 0 | b' ')).collect();
     let text = std::str::from_utf8(&digits).ok();
     let value = text.and_then(|text| u64::from_str_radix(text, 8).ok());
     value.ok_or_else(|| damaged("a number in a header cannot be read"))

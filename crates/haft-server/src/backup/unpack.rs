@@ -133,7 +133,8 @@ impl Unpacked {
 
     fn finish(mut self, into: &Path) -> Result<Label, UnpackError> {
         let manifest = self.manifest.take();
-        let manifest = manifest.ok_or_else(|| UnpackError::NotWhole("it was cut off".to_owned()))?;
+        let manifest =
+            manifest.ok_or_else(|| UnpackError::NotWhole("it was cut off".to_owned()))?;
         for listed in manifest.files {
             let found = self.hashes.remove(&listed.path);
             if found != Some((listed.bytes, listed.sha256)) {

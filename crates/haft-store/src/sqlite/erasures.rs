@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use haft_core::journal::Head;
 use haft_core::session::Event;
-use haft_core::{CallId, Digest, SessionId, Timestamp};
+use haft_core::{ArtifactId, CallId, Digest, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::connection::database_error;
@@ -98,6 +98,20 @@ impl Sqlite {
 
     pub(crate) async fn erased(&self, session: SessionId) -> Result<Option<ErasedSession>, Error> {
         self.read(move |connection| erased(connection, session)).await
+    }
+
+    pub(crate) async fn artifacts_of(&self, session: SessionId) -> Result<Vec<ArtifactId>, Error> {
+        self.read(move |connection| {
+            let sql = "SELECT id FROM artifacts WHERE session = ?1 ORDER BY id";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query([id_bytes(session.bits())])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(ArtifactId::from_bits(bits(row, 0)?));
+            }
+            Ok(found)
+        })
+        .await
     }
 
     pub(crate) async fn at_rest_since(

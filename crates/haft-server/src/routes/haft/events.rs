@@ -180,11 +180,15 @@ impl Tail {
     /// Waits until it is worth looking, or there is something to tell that is in no log. `None`
     /// when nothing comes any more.
     async fn wait(&mut self) -> Option<Option<Frame>> {
-        let (session, live) = (self.session, &mut self.live);
+        let (session, live, has_ended) = (self.session, &mut self.live, &mut self.has_ended);
         let heard = async {
             loop {
                 match live.recv().await {
                     Ok(Live::Appended { session: of, .. }) if of == session => return None,
+                    Ok(Live::Erased { session: of }) if of == session => {
+                        *has_ended = true;
+                        return None;
+                    }
                     Ok(Live::Progress { session: of, call, progress }) if of == session => {
                         let data = json!({ "call": call, "progress": progress }).to_string();
                         return Some(Frame::default().event("progress").data(data));
