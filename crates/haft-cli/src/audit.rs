@@ -1,11 +1,14 @@
 //! `haft audit`: is what is stored what was written?
 
+use std::path::PathBuf;
+
 use haft_core::SessionId;
 use haft_store::{AuditFinding, AuditReport, AuditedLog, Damage, Page, SessionFilter, Store};
 use serde_json::{Value, json};
 
 use crate::Verdict;
 use crate::api::{Api, Reach, ServerOrStore, StoreUse, rows};
+use crate::exported;
 use crate::terminal::{say, say_json};
 use crate::trouble::Trouble;
 
@@ -22,13 +25,19 @@ pub(crate) enum Command {
         /// Only this session.
         #[arg(long)]
         session: Option<SessionId>,
+        /// A file that `haft sessions export` wrote, instead of a store.
+        #[arg(long, value_name = "FILE", conflicts_with = "session")]
+        file: Option<PathBuf>,
         #[command(flatten)]
         reach: Reach,
     },
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
-    let Command::Verify { session, reach } = command;
+    let Command::Verify { session, file, reach } = command;
+    if let Some(file) = file {
+        return tell_exported(reach, exported::chains(file)?);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         if let Some(session) = session {
@@ -58,10 +67,10 @@ async fn verify_store(reach: &Reach) -> anyhow::Result<Verdict> {
         });
         let findings: Vec<_> = report.findings.iter().map(shown).collect();
         let data: Vec<_> = whole.chain(broken).collect();
-        let AuditReport { sessions, calls, versions, artifacts, .. } = &report;
+        let AuditReport { sessions, calls, versions, artifacts, erasures, .. } = &report;
         say_json(&json!({
             "data": data, "covered": "store", "findings": findings, "sessions": sessions,
-            "calls": calls, "versions": versions, "artifacts": artifacts,
+            "calls": calls, "versions": versions, "artifacts": artifacts, "erasures": erasures,
         }))?;
     } else {
         tell(&report);
@@ -85,12 +94,12 @@ fn tell(report: &AuditReport) {
             (_, None) => format!("{}: {message}", damage.as_str()),
         });
     }
-    let AuditReport { sessions, calls, versions, artifacts, logs, findings } = report;
+    let AuditReport { sessions, calls, versions, artifacts, erasures, logs, findings } = report;
     let n_broken = sessions.saturating_sub(logs.len() as u64);
     eprintln!(
         "{sessions} sessions verified, {n_broken} broken; the whole store was covered: all \
          tenants, {calls} calls against the logs, {versions} versions (API keys and grants among \
-         them), {artifacts} artifacts"
+         them), {artifacts} artifacts, the record of {erasures} erased sessions"
     );
     if findings.is_empty() {
         return;
@@ -147,6 +156,20 @@ fn tell_chain(reach: &Reach, session: SessionId, chain: &Value) -> usize {
 fn with_session(mut chain: Value, session: SessionId) -> Value {
     chain["session"] = json!(session);
     chain
+}
+
+/// Tells what was found in a file that was exported.
+fn tell_exported(reach: &Reach, chains: Vec<(SessionId, Value)>) -> anyhow::Result<Verdict> {
+    let (n_sessions, mut n_broken, mut data) = (chains.len(), 0, Vec::new());
+    for (session, chain) in chains {
+        n_broken += tell_chain(reach, session, &chain);
+        data.push(with_session(chain, session));
+    }
+    match reach.wants_json() {
+        true => say_json(&json!({ "data": data, "covered": "file" }))?,
+        false => eprintln!("{n_sessions} sessions verified, {n_broken} broken"),
+    }
+    Ok(if n_broken == 0 && n_sessions > 0 { Verdict::Holds } else { Verdict::Broken })
 }
 
 fn told(session: SessionId, chain: &Value) -> String {

@@ -12,6 +12,7 @@ mod answer;
 mod api;
 mod approve;
 mod audit;
+mod backup;
 mod bench;
 mod chat;
 mod command;
@@ -21,6 +22,7 @@ mod deny;
 mod doctor;
 mod edit;
 mod explain;
+mod exported;
 mod hands;
 mod keys;
 mod mcp;
@@ -32,6 +34,7 @@ mod prompt;
 mod reference;
 mod repair;
 mod resolving;
+mod restore;
 mod rules;
 mod serve;
 mod sessions;
@@ -65,6 +68,7 @@ enum Command {
     /// Checks the store: finds what was changed, left out, moved or damaged.
     #[command(subcommand)]
     Audit(audit::Command),
+    Backup(backup::Args),
     /// Measures on this machine.
     #[command(subcommand)]
     Bench(bench::Command),
@@ -86,6 +90,7 @@ enum Command {
     #[command(hide = true)]
     Reference,
     Repair(repair::Args),
+    Restore(restore::Args),
     Run(chat::RunArgs),
     /// Serves Haft over HTTP.
     Serve(Box<serve::Args>),
@@ -121,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Answer(args) => answer::run(&args),
         Command::Approve(args) => approve::run(&args),
         Command::Audit(command) => audit::run(&command),
+        Command::Backup(args) => backup::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Chat(args) => chat::chat(&args),
         Command::Completions(args) => Ok(reference::completions(&args)),
@@ -134,6 +140,7 @@ pub fn main() -> ExitCode {
         Command::Policy(command) => policy::run(&command),
         Command::Reference => Ok(reference::reference()),
         Command::Repair(args) => repair::run(&args),
+        Command::Restore(args) => restore::run(&args),
         Command::Run(args) => chat::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Sessions(command) => sessions::run(&command),

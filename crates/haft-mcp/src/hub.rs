@@ -92,7 +92,7 @@ impl Hub {
             Live::Progress { call, progress, .. } => {
                 self.tell(*call, || Told::Progress(progress.clone()));
             }
-            Live::Step { .. } | Live::Text { .. } => {}
+            Live::Step { .. } | Live::Text { .. } | Live::Erased { .. } => {}
         }
     }
 

@@ -51,6 +51,11 @@ pub enum Live {
         /// The next piece.
         text: String,
     },
+    /// A session was erased: there is no log of it any more.
+    Erased {
+        /// The session.
+        session: SessionId,
+    },
     /// A running call says how far it is.
     Progress {
         /// The session.

@@ -26,6 +26,7 @@ export const REASONS = {
   edited: "The arguments were edited; this is what they would do.",
   redefined: "The tool changed since it was shown.",
   in_doubt: "Its process died while it ran.",
+  restored: "The store was restored from a backup. The call may have run since.",
 };
 
 /** @type {Record<string, string>} */

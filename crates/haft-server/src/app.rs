@@ -38,6 +38,7 @@ struct Inner {
     mcp_commands: AddedCommands,
     suspend_ttl: Option<Millis>,
     uploads: Option<PathBuf>,
+    data: Option<PathBuf>,
     hosts: Hosts,
     origins: Vec<String>,
     pages: Pages,
@@ -92,6 +93,7 @@ impl App {
             mcp_commands: config.mcp_commands,
             suspend_ttl: config.suspend_ttl,
             uploads: config.uploads.clone(),
+            data: config.data.clone(),
             hosts,
             origins: config.origins.clone(),
             pages: if config.tls.is_some() { Pages::Encrypted } else { Pages::Any },
@@ -184,6 +186,11 @@ impl App {
     /// Where what is attached to sessions is put for their tools, each in a directory of its own.
     pub(crate) fn uploads(&self) -> Option<&Path> {
         self.0.uploads.as_deref()
+    }
+
+    /// The data directory, which a backup takes along and in which sessions have directories.
+    pub(crate) fn data(&self) -> Option<&Path> {
+        self.0.data.as_deref()
     }
 
     /// Cancelled when streams must end.

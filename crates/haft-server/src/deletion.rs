@@ -19,6 +19,10 @@ impl Deletable {
     pub(crate) async fn deleted_at(&self, app: &App) -> Result<Option<Timestamp>, Error> {
         let place = Sort::Session.place(&self.tenant, &self.session.to_string())?;
         let latest = app.store().version(&place, Which::Latest).await?;
-        Ok(latest.filter(|latest| latest.body.is_none()).map(|latest| latest.info.at))
+        match latest.filter(|latest| latest.body.is_none()) {
+            Some(latest) => Ok(Some(latest.info.at)),
+            // One that no client of the API opened has nothing beside it that could be deleted.
+            None => Ok(app.store().erased(self.session).await?.map(|erased| erased.at)),
+        }
     }
 }

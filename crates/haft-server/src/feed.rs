@@ -39,7 +39,7 @@ impl Feeds {
         slot
     }
 
-    fn forget(&self, session: SessionId) {
+    pub(crate) fn forget(&self, session: SessionId) {
         self.lock().retain(|(of, _)| *of != session);
     }
 
@@ -165,8 +165,14 @@ enum Looks {
 
 /// Why a follower stopped waiting.
 enum Woken {
+    /// The log is not there any more.
+    Gone,
     Look,
-    Said { turn: u32, attempt: u32, text: String },
+    Said {
+        turn: u32,
+        attempt: u32,
+        text: String,
+    },
     Silence,
     Over,
 }
@@ -179,7 +185,14 @@ impl Source for Follower {
             }
             if self.looks == Looks::Now {
                 // A client that misses something reconnects and asks for what it missed.
-                let frames = self.news().await.ok()?;
+                let frames = match self.news().await {
+                    Ok(frames) => frames,
+                    // What was erased cannot be read any more; that it is gone can be told.
+                    Err(_) => {
+                        let last = self.tell_deletion().await.ok()?;
+                        return (!last.is_empty()).then_some(last);
+                    }
+                };
                 if !frames.is_empty() {
                     return Some(frames);
                 }
@@ -187,6 +200,7 @@ impl Source for Follower {
             let frames = match self.wait().await {
                 Woken::Over => return None,
                 Woken::Silence => vec![Frame::keep_alive()],
+                Woken::Gone => self.tell_deletion().await.ok()?,
                 Woken::Said { turn, attempt, text } => self.preview(turn, attempt, &text),
                 Woken::Look => {
                     self.looks = Looks::Now;
@@ -248,9 +262,14 @@ impl Follower {
 
     /// A session that is deleted has ended before, so others cost nothing here.
     async fn look_for_deletion(&mut self) -> Result<Vec<Frame>, Error> {
-        if self.has_ended
-            && let Some(at) = self.deletable.deleted_at(&self.app).await?
-        {
+        match self.has_ended {
+            true => self.tell_deletion().await,
+            false => Ok(Vec::new()),
+        }
+    }
+
+    async fn tell_deletion(&mut self) -> Result<Vec<Frame>, Error> {
+        if let Some(at) = self.deletable.deleted_at(&self.app).await? {
             self.is_over = true;
             let last = session_deleted(self.deletable.session, at).to_string();
             return Ok(vec![Frame::event("session.deleted", self.app.streams().own(last))]);
@@ -283,8 +302,12 @@ impl Follower {
         let (live, watch, top) = (&mut self.live, &mut self.watch, &mut self.top);
         let said = async {
             loop {
-                if let Heard::Live(Live::Text { turn, attempt, text, .. }) = live.heard().await {
-                    return Woken::Said { turn, attempt, text };
+                match live.heard().await {
+                    Heard::Live(Live::Text { turn, attempt, text, .. }) => {
+                        return Woken::Said { turn, attempt, text };
+                    }
+                    Heard::Live(Live::Erased { .. }) => return Woken::Gone,
+                    Heard::Live(_) | Heard::Missed => {}
                 }
             }
         };

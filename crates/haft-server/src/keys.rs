@@ -21,7 +21,7 @@ const NAME_PREFIX: &str = "key_";
 /// How many keys are read at once.
 const PAGE: u32 = 500;
 /// The tenant of the admin key.
-const ADMIN_TENANT: &str = "default";
+pub(crate) const ADMIN_TENANT: &str = "default";
 
 /// What the holder of a key may do.
 #[derive(

@@ -18,6 +18,7 @@ mod console;
 mod default_environment;
 mod deletion;
 mod demo;
+mod erasing;
 mod error;
 mod feed;
 mod guard;

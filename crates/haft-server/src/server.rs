@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use crate::app::{App, Hosts};
 use crate::connections;
 use crate::demo;
+use crate::erasing;
 use crate::keys::{FreshKey, KeyError, Keys};
 use crate::presence;
 use crate::routes;
@@ -39,6 +40,11 @@ pub struct Config {
     /// Where what is attached to sessions is put for their tools, each in a directory of its own
     /// that [`crate::place_uploads`] fills.
     pub uploads: Option<PathBuf>,
+    /// The data directory: a backup takes along what is in it, and the directories that sessions
+    /// have in it are removed when they are deleted.
+    pub data: Option<PathBuf>,
+    /// Sessions that ended, or did nothing, for longer than this are deleted.
+    pub retain: Option<Millis>,
     /// Names under which the server is called, beside those of this machine for itself.
     pub hosts: Vec<String>,
     /// What MCP clients are served at `/mcp`.
@@ -70,6 +76,8 @@ impl Default for Config {
             suspend_ttl: None,
             stop_timeout: Duration::from_secs(10),
             uploads: None,
+            data: None,
+            retain: None,
             hosts: Vec::new(),
             mcp: None,
             mounts: None,
@@ -108,6 +116,7 @@ pub struct Server {
     invitation: Option<String>,
     tls: Option<Tls>,
     stop_timeout: Duration,
+    retain: Option<Millis>,
 }
 
 impl std::fmt::Debug for Server {
@@ -150,7 +159,7 @@ impl Server {
             ),
             None => None,
         };
-        let Config { mcp, client_grace, tls, stop_timeout, .. } = config;
+        let Config { mcp, client_grace, tls, stop_timeout, retain, .. } = config;
         Ok(Self {
             app,
             listener,
@@ -161,6 +170,7 @@ impl Server {
             invitation,
             tls,
             stop_timeout,
+            retain,
         })
     }
 
@@ -217,6 +227,9 @@ impl Server {
         let deliver = move || webhooks::deliver(app.clone());
         drop(tokio::spawn(tell_when_stopped(store.clone())));
         drop(tokio::spawn(supervise(store, "webhooks", deliver)));
+        let (store, app, retain) = (self.app.store().clone(), self.app.clone(), self.retain);
+        let erase = move || erasing::run(app.clone(), retain);
+        drop(tokio::spawn(supervise(store, "erasing", erase)));
         let stopped = self.app.shutdown().clone();
         // Whoever drops this instead of stopping the server does not leave its loops behind.
         let end = stopped.clone().drop_guard();

@@ -11,6 +11,7 @@ use haft_core::journal::{Entry, Head, JournalError};
 use haft_core::session::{DecidedBy, State, evolve};
 use haft_core::{CallId, SessionId};
 
+use crate::erased::ErasedSession;
 use crate::error::Error;
 use crate::rows::{CallChange, CallStage, RetryChange, Rows, SessionStatus, WaitChange, word};
 use crate::session::RawSnapshot;
@@ -28,6 +29,8 @@ pub struct AuditReport {
     pub versions: u64,
     /// How many artifacts there are.
     pub artifacts: u64,
+    /// How many sessions were erased, by a record of its own chain.
+    pub erasures: u64,
     /// What is wrong, in the order in which it was found.
     pub findings: Vec<AuditFinding>,
 }
@@ -104,6 +107,21 @@ impl AuditReport {
         message: impl Into<String>,
     ) {
         self.findings.push(AuditFinding { damage, session, message: message.into() });
+    }
+
+    /// Takes in the record of erased sessions, in order.
+    pub(crate) fn take_erasures(&mut self, erased: &[ErasedSession]) {
+        let mut head = Head::EMPTY;
+        for one in erased {
+            match one.follows(head) {
+                Ok(follows) => head = follows,
+                Err(error) => {
+                    self.find(Damage::Log, None, error.to_string());
+                    break;
+                }
+            }
+        }
+        self.erasures = erased.len() as u64;
     }
 
     /// Takes in what is wrong with one session.

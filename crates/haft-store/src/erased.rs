@@ -32,6 +32,19 @@ pub struct ErasedSession {
 }
 
 impl ErasedSession {
+    /// Checks that it follows the erasure with which the chain ended so far; returns where the chain
+    /// ends with it.
+    pub(crate) fn follows(&self, head: Head) -> Result<Head, VerifyError> {
+        let expected = head.seq + 1;
+        if self.number != expected {
+            return Err(VerifyError::Erasure { number: expected });
+        }
+        if self.chained(head.hash, &written(&self.by)?) != self.hash {
+            return Err(VerifyError::Erasure { number: self.number });
+        }
+        Ok(Head { seq: self.number, hash: self.hash })
+    }
+
     /// Returns the hash that it has after the erasure before it.
     pub(crate) fn chained(&self, previous: Digest, author: &str) -> Digest {
         Digest::of_parts(&[
@@ -87,15 +100,7 @@ impl Store {
         loop {
             let erased = self.erasures(&Page { after: Some(head.seq), limit: CHUNK }).await?;
             for one in &erased {
-                let expected = head.seq + 1;
-                if one.number != expected {
-                    return Err(VerifyError::Erasure { number: expected });
-                }
-                let author = written(&one.by)?;
-                if one.chained(head.hash, &author) != one.hash {
-                    return Err(VerifyError::Erasure { number: one.number });
-                }
-                head = Head { seq: one.number, hash: one.hash };
+                head = one.follows(head)?;
             }
             if erased.len() < CHUNK as usize {
                 return Ok(head);

@@ -39,7 +39,8 @@ impl Local {
     ) -> anyhow::Result<Self> {
         let questions = Questions::new();
         let haft = serve::start_for_command(place, models, &questions).await?;
-        let config = Config { uploads: Some(place.data.join("uploads")), ..Config::default() };
+        let (uploads, data) = (Some(place.data.join("uploads")), Some(place.data.clone()));
+        let config = Config { uploads, data, ..Config::default() };
         let api = InProcess::start(haft.clone(), serve::fresh_key()?, config).await?;
         Ok(Self { api, haft, _scratch: scratch })
     }

@@ -12,6 +12,8 @@ pub(crate) use note::ServerNote;
 pub(crate) use reach::{Reach, ServerOrStore, StoreUse};
 pub(crate) use stream::{Heard, Stream};
 
+use std::io::Write;
+
 use haft_agent::SseDecoder;
 use haft_http::{Answer, Client, HeaderName, HeaderValue, HttpError, Method};
 use haft_server::InProcessAnswer;
@@ -93,6 +95,30 @@ impl Api {
         match status {
             200..300 => Ok(answer),
             _ => Err(Trouble::refused(status, &answer)),
+        }
+    }
+
+    /// Writes the bytes of an answer to `out` as they come.
+    pub(crate) async fn download(
+        &self,
+        path: &str,
+        out: &mut (dyn Write + Send),
+    ) -> anyhow::Result<()> {
+        let mut begun = self.send(Method::GET, path, &[], Vec::new()).await?;
+        let status = begun.status();
+        let mut refused = Vec::new();
+        while let Some(bytes) = begun.next().await.map_err(|error| self.broken(&error))? {
+            match status {
+                200 => out.write_all(&bytes)?,
+                _ => refused.extend_from_slice(&bytes),
+            }
+        }
+        match status {
+            200 => Ok(()),
+            _ => {
+                let answer = serde_json::from_slice(&refused).unwrap_or(Value::Null);
+                Err(Trouble::refused(status, &answer).into())
+            }
         }
     }
 

@@ -66,6 +66,10 @@ pub(crate) struct Args {
     /// MCP).
     #[arg(long, value_name = "TIME", value_parser = duration)]
     suspend_ttl: Option<Millis>,
+    /// Deletes sessions that ended, or in which nothing happened, longer ago than this: `90d`. One
+    /// in which something waits is never deleted. Default: everything is kept.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    retain: Option<Millis>,
     /// How long running requests, and then running calls, may go on after the server was asked to
     /// stop. A call that still runs then is cut off, and is in doubt if it may have taken effect.
     #[arg(long, value_name = "TIME", env = "HAFT_STOP_TIMEOUT", default_value = "10s", value_parser = duration)]
@@ -279,6 +283,8 @@ fn config(
         suspend_ttl: args.suspend_ttl,
         stop_timeout: args.stop_timeout(),
         uploads: Some(args.place.data.join("uploads")),
+        data: Some(args.place.data.clone()),
+        retain: args.retain,
         hosts: args.hosts.clone(),
         mcp: Some(mcp),
         mounts: Some(mounts),

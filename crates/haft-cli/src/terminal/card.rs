@@ -120,7 +120,13 @@ fn measure(value: &Value) -> String {
 /// Why someone is asked: the findings that decided, or that nobody knows what happened.
 fn reasons(wait: &Value) -> Vec<String> {
     if wait["kind"] == "settlement" {
-        let why = "why: its process died while it ran; look whether it took effect";
+        let why = match wait["reason"].as_str() {
+            Some("restored") => {
+                "why: the store was restored from a backup, and the call may have run since; look \
+                 whether it took effect"
+            }
+            _ => "why: its process died while it ran; look whether it took effect",
+        };
         return vec![why.to_owned()];
     }
     let decision = &wait["derivation"]["decision"];

@@ -15,6 +15,7 @@ mod golden;
 mod guarded;
 mod hostile;
 mod https;
+mod keeping;
 mod mcp;
 mod mounted;
 mod policies;

@@ -19,6 +19,7 @@ mod liveness;
 mod looping;
 mod properties;
 mod reports;
+mod restored;
 mod spending;
 mod stopping;
 mod suspension;

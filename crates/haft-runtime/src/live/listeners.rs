@@ -97,7 +97,9 @@ impl Listeners {
                     });
                 }
             }),
-            Live::Text { session, .. } | Live::Progress { session, .. } => {
+            Live::Text { session, .. }
+            | Live::Progress { session, .. }
+            | Live::Erased { session } => {
                 let bytes = size(live);
                 self.to_each(*session, |listener| {
                     if let Listener::ToSession(inbox) = listener {
@@ -152,7 +154,7 @@ fn size(live: &Live) -> usize {
         Live::Progress { progress, .. } => {
             serde_json::to_vec(progress).map_or(0, |progress| progress.len())
         }
-        Live::Appended { .. } | Live::Step { .. } => 0,
+        Live::Appended { .. } | Live::Erased { .. } | Live::Step { .. } => 0,
     };
     content + size_of::<Live>()
 }

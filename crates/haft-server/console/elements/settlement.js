@@ -17,7 +17,9 @@ export class HaftSettlement extends WaitingElement {
     this.value = h("textarea", { class: "input mono", rows: 2, placeholder: "Optional; text, or JSON", "aria-label": "What it gave, if it happened" });
     return [
       h("p", { class: "notice" }, icon("alert"), h("span", {},
-        "Its process died while it ran", pending.since ? ` (started ${exact(pending.since)})` : "",
+        pending.reason === "restored"
+          ? "The store was restored from a backup, and the call may have run since"
+          : `Its process died while it ran${pending.since ? ` (started ${exact(pending.since)})` : ""}`,
         ". Nobody but you can tell whether it took effect. It is not run again unless you say so.")),
       pending.barred ? h("p", { class: "notice bad" }, icon("alert"), `It may not be run again: ${pending.barred}`) : null,
       this.shownArguments(pending.arguments),

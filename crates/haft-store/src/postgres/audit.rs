@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 
 use super::address::{Address, Setting};
 use super::batch::id;
+use super::erasures::erased_session;
 use super::link::{Connected, Link, Values, trouble};
 use super::{column, schema};
 use crate::audit::{AuditReport, CallRow, Damage, Fold, LogFault, StoredSession, WaitRow};
@@ -56,6 +57,7 @@ pub(crate) async fn audit(url: &str) -> Result<AuditReport, Error> {
     reading.orphans(&mut report).await?;
     reading.contents(&mut report).await?;
     reading.versions(&mut report).await?;
+    reading.erasures(&mut report).await?;
     Ok(report)
 }
 
@@ -85,6 +87,16 @@ impl Reading<'_> {
              start `haft serve` once, which brings it up to date"
         );
         Err(Error::new(ErrorKind::Invalid, context))
+    }
+
+    /// Checks the record of erased sessions.
+    async fn erasures(&self, report: &mut AuditReport) -> Result<(), Error> {
+        let sql = "SELECT number, session, tenant, head_seq, head_hash, author, at, hash
+                   FROM erasures ORDER BY number";
+        let rows = self.query(sql, &[]).await?;
+        let erased: Result<Vec<_>, _> = rows.iter().map(erased_session).collect();
+        report.take_erasures(&erased?);
+        Ok(())
     }
 
     async fn sessions(&self, report: &mut AuditReport) -> Result<(), Error> {

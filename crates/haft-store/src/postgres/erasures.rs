@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use haft_core::journal::Head;
-use haft_core::{CallId, Digest, SessionId, Timestamp};
+use haft_core::{ArtifactId, CallId, Digest, SessionId, Timestamp};
 use tokio_postgres::Row;
 
 use super::batch::id;
@@ -115,6 +115,12 @@ impl Postgres {
     pub(crate) async fn erased(&self, session: SessionId) -> Result<Option<ErasedSession>, Error> {
         let rows = self.query(KEPT, &[&id(session.bits())]).await?;
         rows.first().map(erased_session).transpose()
+    }
+
+    pub(crate) async fn artifacts_of(&self, session: SessionId) -> Result<Vec<ArtifactId>, Error> {
+        let sql = "SELECT id FROM artifacts WHERE session = $1 ORDER BY id";
+        let rows = self.query(sql, &[&id(session.bits())]).await?;
+        rows.iter().map(|row| Ok(ArtifactId::from_bits(id_bits(column(row, 0)?)?))).collect()
     }
 
     pub(crate) async fn at_rest_since(
@@ -282,7 +288,7 @@ async fn record(
     Ok(kept)
 }
 
-fn erased_session(row: &Row) -> Result<ErasedSession, Error> {
+pub(super) fn erased_session(row: &Row) -> Result<ErasedSession, Error> {
     Ok(ErasedSession {
         number: unsigned(column(row, 0)?)?,
         session: SessionId::from_bits(id_bits(column(row, 1)?)?),

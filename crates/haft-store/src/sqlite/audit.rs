@@ -11,6 +11,7 @@ use haft_core::{CallId, Digest, SessionId};
 use rusqlite::{Connection, Row, Rows, Statement, ffi};
 
 use super::connection::{database_error, recognise, schema_known};
+use super::erasures::erased_sessions;
 use super::journal::Log;
 use super::{Fault, examine, mark};
 use crate::audit::{AuditReport, CallRow, Damage, Fold, LogFault, StoredSession, WaitRow};
@@ -50,7 +51,7 @@ pub(super) fn look(connection: &Connection, mut report: AuditReport) -> Result<A
         report.find(damage, None, format!("SQLite's integrity_check: {finding}"));
     }
     type Part = fn(&Connection, &mut AuditReport) -> Result<(), Fault>;
-    for part in [sessions as Part, orphans, contents, versions] {
+    for part in [sessions as Part, orphans, contents, versions, erasures] {
         if let Err(error) = part(connection, &mut report).map_err(Error::from) {
             report = damaged(error, report)?;
         }
@@ -107,6 +108,12 @@ fn is_of_index(finding: &str) -> bool {
         || finding.starts_with("wrong # of entries in index ")
         || finding.starts_with("non-unique entry in index ")
         || finding.contains(" values differ from index ")
+}
+
+/// Checks the record of erased sessions.
+fn erasures(connection: &Connection, report: &mut AuditReport) -> Result<(), Fault> {
+    report.take_erasures(&erased_sessions(connection, 0, u32::MAX)?);
+    Ok(())
 }
 
 fn sessions(connection: &Connection, report: &mut AuditReport) -> Result<(), Fault> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use haft_core::journal::Head;
 use haft_core::session::Event;
-use haft_core::{CallId, Digest, SessionId, Timestamp};
+use haft_core::{ArtifactId, CallId, Digest, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::connection::database_error;
@@ -82,22 +82,27 @@ impl Sqlite {
 
     pub(crate) async fn erasures(&self, page: Page<u64>) -> Result<Vec<ErasedSession>, Error> {
         self.read(move |connection| {
-            let sql = "SELECT number, session, tenant, head_seq, head_hash, author, at, hash
-                       FROM erasures WHERE number > ?1 ORDER BY number LIMIT ?2";
-            let after = page.after.map_or(0, number);
-            let mut statement = connection.prepare_cached(sql)?;
-            let mut rows = statement.query(params![after, page.limit])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(erased_session(row)?);
-            }
-            Ok(found)
+            erased_sessions(connection, page.after.unwrap_or(0), page.limit)
         })
         .await
     }
 
     pub(crate) async fn erased(&self, session: SessionId) -> Result<Option<ErasedSession>, Error> {
         self.read(move |connection| erased(connection, session)).await
+    }
+
+    pub(crate) async fn artifacts_of(&self, session: SessionId) -> Result<Vec<ArtifactId>, Error> {
+        self.read(move |connection| {
+            let sql = "SELECT id FROM artifacts WHERE session = ?1 ORDER BY id";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query([id_bytes(session.bits())])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(ArtifactId::from_bits(bits(row, 0)?));
+            }
+            Ok(found)
+        })
+        .await
     }
 
     pub(crate) async fn at_rest_since(
@@ -343,6 +348,23 @@ fn erased(connection: &Connection, session: SessionId) -> Result<Option<ErasedSe
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([id_bytes(session.bits())])?;
     rows.next()?.map(erased_session).transpose()
+}
+
+/// Returns the erasures after a number, in order.
+pub(super) fn erased_sessions(
+    connection: &Connection,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<ErasedSession>, Fault> {
+    let sql = "SELECT number, session, tenant, head_seq, head_hash, author, at, hash
+               FROM erasures WHERE number > ?1 ORDER BY number LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![number(after), limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(erased_session(row)?);
+    }
+    Ok(found)
 }
 
 fn erased_session(row: &Row<'_>) -> Result<ErasedSession, Fault> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_core::{SessionId, Timestamp};
+use haft_core::{ArtifactId, SessionId, Timestamp};
 
 use super::{Backend, Store};
 use crate::erased::{EraseError, ErasedSession, ErasureRequest, written};
@@ -69,6 +69,15 @@ impl Store {
     /// When it cannot be read.
     pub async fn erased(&self, session: SessionId) -> Result<Option<ErasedSession>, Error> {
         on_backend!(self, erased(session))
+    }
+
+    /// Returns the artifacts that a session made, in the order of their ids.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn artifacts_of(&self, session: SessionId) -> Result<Vec<ArtifactId>, Error> {
+        on_backend!(self, artifacts_of(session))
     }
 
     /// Lists sessions that no other opened, that do nothing, in which nothing waits and nothing is

@@ -10,6 +10,7 @@ mod cluster;
 mod content;
 mod driver;
 mod encrypted;
+mod erased;
 mod erasing;
 mod examine;
 mod hardening;

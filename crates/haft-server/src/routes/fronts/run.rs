@@ -106,6 +106,8 @@ impl<E: Encode + Send + Sync + 'static> Run<E> {
                     Heard::Live(Live::Progress { call, progress, .. }) => {
                         return Woken::Progress { call, progress };
                     }
+                    // What was erased tells nothing more.
+                    Heard::Live(Live::Erased { .. }) => return Woken::Over,
                     Heard::Live(Live::Appended { .. } | Live::Step { .. }) => {}
                     Heard::Missed => return Woken::Missed,
                 }

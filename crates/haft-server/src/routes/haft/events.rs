@@ -199,7 +199,7 @@ impl Tail {
             let data = json!({ "seq": self.seq }).to_string();
             frames.push(Frame::event("caught_up", streams.own(data)));
         }
-        if self.has_ended
+        if (self.has_ended || n_entries == 0)
             && let Some(at) = self.deletable.deleted_at(&self.app).await?
         {
             let data = json!({ "session": self.session, "at": at }).to_string();
@@ -213,6 +213,7 @@ impl Tail {
     /// said before something was appended comes first.
     async fn wait(&mut self) -> Woken {
         let (live, streams) = (&mut self.live, self.app.streams());
+        let has_ended = &mut self.has_ended;
         let heard = async {
             loop {
                 let (kind, data) = match live.heard().await {
@@ -221,6 +222,10 @@ impl Tail {
                     }
                     Heard::Live(Live::Text { turn, attempt, text, .. }) => {
                         ("text", json!({ "turn": turn, "attempt": attempt, "text": text }))
+                    }
+                    Heard::Live(Live::Erased { .. }) => {
+                        *has_ended = true;
+                        return Woken::Look;
                     }
                     Heard::Live(Live::Appended { .. } | Live::Step { .. }) | Heard::Missed => {
                         continue;

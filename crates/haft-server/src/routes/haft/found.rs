@@ -37,6 +37,12 @@ impl Found {
         Ok(is_theirs.then_some(Self { id: session, loaded }))
     }
 
+    /// Returns who opened the session.
+    pub(super) async fn owner(&self, app: &App) -> Result<Actor, Error> {
+        let owner = owner(app, self.id, &self.loaded).await?;
+        owner.ok_or_else(|| Error::not_found("session", &self.id.to_string()))
+    }
+
     /// Reads the id of a call; whether the session has such a call shows later.
     pub(super) fn call(id: &str) -> Result<CallId, Error> {
         id.parse().map_err(|_| Error::not_found("call", id))

@@ -3,10 +3,12 @@
 
 mod artifacts;
 mod audit;
+mod backup;
 mod calls;
 mod events;
 mod found;
 mod grants;
+mod kept_logs;
 mod keys;
 mod mcp;
 mod me;
@@ -29,7 +31,8 @@ use crate::openapi::{Paths, delete, get, post};
 pub(crate) fn paths() -> Paths {
     let events = get(events::list).query(&[Limit(1000), Number("after")]).page();
     let session = Paths::new()
-        .route("/", get(sessions::show))
+        .route("/", get(sessions::show).delete(kept_logs::delete))
+        .route("/export", get(kept_logs::export).bytes())
         .route("/stream", get(stream::stream).events())
         .route("/events", events)
         .route("/events/stream", get(events::stream).query(&[Text("client_tools")]).events())
@@ -80,6 +83,7 @@ fn kept() -> Paths {
     let wakes = get(wakes::list).query(&[Limit(500), Text("after"), Text("session")]).page();
     let versions = get(versions::list).query(&[Limit(100), Number("before")]).page();
     let audit = get(audit::read).query(&[Limit(1000), Text("session"), Number("after")]).page();
+    let erasures = get(kept_logs::erasures).query(&[Limit(1000), Number("after")]).page();
     let deliveries = get(webhooks::deliveries).query(&[Limit(1000), Page]).page();
     Paths::new()
         .route("/wakes", wakes)
@@ -87,6 +91,8 @@ fn kept() -> Paths {
         .route("/wakes/{session}/{wake}", delete(wakes::cancel))
         .route("/versions/{kind}/{id}", versions)
         .route("/audit", audit)
+        .route("/backup", get(backup::read).bytes())
+        .route("/erasures", erasures)
         .route("/webhooks", get(webhooks::list).page().post(webhooks::create))
         .route("/webhooks/{webhook}", delete(webhooks::delete))
         .route("/webhooks/{webhook}/deliveries", deliveries)

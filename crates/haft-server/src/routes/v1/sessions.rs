@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use haft_core::session::{Environment, State as SessionState};
+use haft_core::session::Environment;
 use haft_core::{Millis, SessionId};
 use haft_store::{Expected, Page, SessionFilter};
 use haft_wire::managed::SentEvent;
@@ -14,9 +14,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::agents::{SkillParam, archived, merged, require_current};
-use super::{environments, events, page, resources, skills, unless_over};
+use super::{environments, events, page, resources, skills};
 use crate::app::App;
 use crate::caller::Caller;
+use crate::erasing;
 use crate::error::Error;
 use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
@@ -254,7 +255,7 @@ pub(crate) async fn archive(
     shown(&app, &caller, &id).await
 }
 
-/// Ends a session and takes it out of sight. Its log stays, for whoever audits.
+/// Deletes a session with all that belong to it: what was said and done in it is erased.
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
@@ -265,16 +266,7 @@ pub(crate) async fn delete(
     params.finish()?;
     let session = Session::owned(&app, &caller, &id).await?;
     require_at_rest(&session)?;
-    if matches!(session.loaded.state, SessionState::Open(_)) {
-        app.haft().end(session.id, caller.actor.clone(), Some("deleted".to_owned())).await?;
-    }
-    for below in app.haft().below(session.id).await? {
-        let note = Some("deleted".to_owned());
-        unless_over(app.haft().end(below, caller.actor.clone(), note).await)?;
-    }
-    let place = SORT.place(&caller.tenant, &id)?;
-    app.objects().delete(place, &session.beside, &caller.actor, app.now()).await?;
-    app.store().touch(session.id);
+    erasing::delete(&app, &caller.tenant, session.id, &caller.actor).await?;
     Ok(Json(json!({ "id": id, "type": "session_deleted" })))
 }
 
