@@ -83,10 +83,6 @@ impl Session {
         }
     }
 
-    pub(crate) fn is_seen_by(&self, caller: &Caller) -> bool {
-        caller.may_see(&self.owner)
-    }
-
     /// What was attached to it, as it is kept.
     pub(crate) fn attached(&self) -> Vec<Value> {
         let kept = self.beside.members.get("resources").and_then(Value::as_array);

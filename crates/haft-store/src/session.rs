@@ -2,7 +2,7 @@
 
 use haft_core::journal::{Entry, Head, JournalError, replay};
 use haft_core::session::{DecidedBy, State};
-use haft_core::{CallId, ErrorClass, SessionId, Timestamp, json};
+use haft_core::{Actor, CallId, ErrorClass, SessionId, Timestamp, json};
 
 use crate::append::SNAPSHOT_FORMAT;
 use crate::error::Error;
@@ -82,6 +82,8 @@ pub struct SessionFilter {
     pub agent: Option<String>,
     /// Only those that this session opened.
     pub parent: Option<SessionId>,
+    /// Only those that this actor opened.
+    pub opened_by: Option<Actor>,
 }
 
 /// A session in a list; the newest come first, as ids are ordered by time.

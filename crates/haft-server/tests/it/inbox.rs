@@ -298,3 +298,28 @@ async fn looking_for_absent_clients_costs_the_same_however_many_calls_are_parked
     )
     .await;
 }
+
+// W11: one call can be asked about by its id, with what came of it, and stopped.
+#[tokio::test]
+async fn a_call_shows_its_outcome_and_can_be_cancelled() {
+    let house = House::start().await;
+    let ann = house.admin().await;
+    let (session, call) = ann.call("get_price").await;
+    let done = ann.get(&format!("/haft/v1/sessions/{session}/calls/{call}")).await;
+    assert_eq!(done["outcome"]["tool"], "get_price", "{done}");
+    assert_eq!(done["stage"], "settled");
+
+    let (session, call) = ann.call("refund").await;
+    let path = format!("/haft/v1/sessions/{session}/calls/{call}");
+    assert_eq!(ann.get(&path).await["outcome"], Value::Null, "it waits");
+    ann.post(&format!("{path}/cancel"), &json!({"note": "not needed"})).await;
+    let over = ann.get(&path).await;
+    assert_eq!(
+        (&over["stage"], &over["class"]),
+        (&json!("settled"), &json!("cancelled")),
+        "{over}"
+    );
+    assert!(over["outcome"].is_object(), "{over}");
+    let again = ann.ask("POST", &format!("{path}/cancel"), &json!({})).await;
+    assert_eq!(again.0, 409, "{}", again.1);
+}

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::key::{digest, id_bits, moment, number, small, unsigned};
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
-use crate::rows::{CallStage, SessionStatus, from_word};
+use crate::rows::{CallStage, SessionStatus, actor, from_word};
 use crate::session::{
     AcquireError, DEAD_REMEMBERED_MS, FoundCall, Lease, ListedSession, RawSession, RawSnapshot,
     SessionFilter, StoredCall,
@@ -265,14 +265,17 @@ impl Postgres {
                    WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR status = $2)
                      AND ($3::bytea IS NULL OR id < $3) AND ($5::text IS NULL OR agent = $5)
                      AND ($6::bytea IS NULL OR parent = $6)
+                     AND ($7::text IS NULL OR opened_by = $7)
                    ORDER BY id DESC LIMIT $4";
         let agent = filter.agent.as_deref();
         let parent = filter.parent.map(|parent| id(parent.bits()));
         let tenant = filter.tenant.as_ref().map(Tenant::as_str);
         let status = filter.status.map(SessionStatus::as_str);
         let after = page.after.map(|after| id(after.bits()));
-        let limit = i64::from(page.limit);
-        let rows = self.query(sql, &[&tenant, &status, &after, &limit, &agent, &parent]).await?;
+        let (limit, opened_by) = (i64::from(page.limit), filter.opened_by.as_ref().map(actor));
+        let values: super::Values<'_> =
+            &[&tenant, &status, &after, &limit, &agent, &parent, &opened_by];
+        let rows = self.query(sql, values).await?;
         rows.iter().map(listed_session).collect()
     }
 }

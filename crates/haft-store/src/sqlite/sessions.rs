@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::key::{digest, id_bits, id_bytes, moment, number, small, unsigned};
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
-use crate::rows::{CallStage, SessionStatus, from_word};
+use crate::rows::{CallStage, SessionStatus, actor, from_word};
 use crate::session::{
     AcquireError, DEAD_REMEMBERED_MS, FoundCall, Lease, ListedSession, RawSession, RawSnapshot,
     SessionFilter, StoredCall,
@@ -255,13 +255,14 @@ impl Sqlite {
             // An index is only used for what is surely wanted.
             let agent = if filter.agent.is_some() { "agent = ?5" } else { "?5 IS NULL" };
             let parent = if filter.parent.is_some() { "parent = ?6" } else { "?6 IS NULL" };
+            let opener = if filter.opened_by.is_some() { "opened_by = ?7" } else { "?7 IS NULL" };
             let sql = format!(
                 "SELECT id, tenant, status, head_seq, created_at, updated_at,
                    (SELECT count(*) FROM calls
                     WHERE calls.session = sessions.key AND expires_at IS NOT NULL), agent, parent
                  FROM sessions
                  WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR status = ?2)
-                   AND (?3 IS NULL OR id < ?3) AND {agent} AND {parent}
+                   AND (?3 IS NULL OR id < ?3) AND {agent} AND {parent} AND {opener}
                  ORDER BY id DESC LIMIT ?4"
             );
             let mut statement = connection.prepare_cached(&sql)?;
@@ -272,6 +273,7 @@ impl Sqlite {
                 page.limit,
                 filter.agent.as_deref(),
                 filter.parent.map(|parent| id_bytes(parent.bits())),
+                filter.opened_by.as_ref().map(actor),
             ])?;
             let mut listed = Vec::new();
             while let Some(row) = rows.next()? {

@@ -10,8 +10,10 @@ use haft_core::{
     CallId, CallResult, Directives, ErrorClass, Failure, Millis, Output, ResolutionId, SessionId,
 };
 use haft_runtime::fresh_bits;
-use haft_runtime::{Answer, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict};
-use haft_store::{FoundCall, StoredCall};
+use haft_runtime::{
+    Answer, CallError, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict,
+};
+use haft_store::{CallStage, FoundCall, StoredCall};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -225,6 +227,45 @@ pub(super) async fn show(
     params.finish()?;
     let found = Found::session(&app, &caller, &session).await?;
     let id = Found::call(&call)?;
+    let known = app.store().call(found.id, id).await?;
+    let known = known.ok_or_else(|| Error::not_found("call", &call))?;
+    let mut shown = told(&found, id, &known);
+    if known.stage == CallStage::Settled {
+        shown["outcome"] = match app.haft().answer(found.id, id).await {
+            Ok(Some(Answer::Done(outcome))) => json!(outcome),
+            Ok(_) => Value::Null,
+            // It never was a call: its class says why.
+            Err(CallError::Rejected(rejection)) => json!({ "rejection": rejection }),
+            Err(error) => return Err(Error::internal(error)),
+        };
+    }
+    Ok(Json(shown))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cancel {
+    /// Why, for whoever reads the log.
+    note: Option<String>,
+}
+
+/// Stops a call: one that waits or is to run never runs, one that runs is told to stop.
+pub(super) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, call)): Path<(String, String)>,
+    params: Params,
+    Body(cancel): Body<Cancel>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let id = Found::call(&call)?;
+    let by = caller.actor.clone();
+    match app.haft().cancel(found.id, id, by, cancel.note).await {
+        Ok(_) => {}
+        Err(error) => return Err(refused(&app, found.id, id, error.into()).await?),
+    }
     let known = app.store().call(found.id, id).await?;
     let known = known.ok_or_else(|| Error::not_found("call", &call))?;
     Ok(Json(told(&found, id, &known)))

@@ -43,6 +43,7 @@ pub(crate) fn paths() -> Paths {
         .route("/grants/preview", post(grants::preview).body::<grants::Proposed>())
         .route("/grants/{grant}", delete(grants::revoke))
         .route("/calls/{call}", get(calls::show))
+        .route("/calls/{call}/cancel", post(calls::cancel))
         .route("/calls/{call}/resolve", post(calls::resolve).body::<calls::Said>())
         .route("/calls/{call}/undo", get(calls::undone).post(calls::undo));
     let pending = get(pending::list).query(&[Limit(500), Page, Text("session")]).page();
@@ -52,7 +53,7 @@ pub(crate) fn paths() -> Paths {
         .route("/login", post(me::login))
         .route("/keys", get(keys::list).page().post(keys::create))
         .route("/keys/{key}", delete(keys::revoke))
-        .route("/agents", get(sessions::agents).page())
+        .route("/agents", get(sessions::agents).query(&[Limit(500), Page]).page())
         .route("/pending", pending)
         .route("/calls", get(calls::find).query(&[Text("begins")]).page())
         .route("/pending/stream", get(pending::watch).events())

@@ -5,6 +5,7 @@ ALTER TABLE sessions ADD COLUMN config_seq bigint NOT NULL DEFAULT 1;
 UPDATE sessions SET opened_by =
     (body::json -> 'by' ->> 'kind') || ':' || (body::json -> 'by' ->> 'id')
 FROM events WHERE session = id AND seq = 1;
+CREATE INDEX sessions_by_opener ON sessions (tenant, opened_by, id);
 
 -- The places of the entries that tell of a call, and whether the program that made the session
 -- answers for it; unknown for calls of old.

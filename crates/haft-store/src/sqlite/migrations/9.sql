@@ -3,6 +3,7 @@
 -- `connection::fill_openers`.
 ALTER TABLE sessions ADD COLUMN opened_by TEXT;
 ALTER TABLE sessions ADD COLUMN config_seq INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX sessions_by_opener ON sessions (tenant, opened_by, id);
 
 -- Who opened the session of a call that waits, and the places of the entries that tell of the call.
 ALTER TABLE calls ADD COLUMN opened_by TEXT;
