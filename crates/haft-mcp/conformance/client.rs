@@ -12,6 +12,7 @@ use std::time::Duration;
 use haft_core::permission::Level;
 use haft_core::session::{Config, Driver, SuspensionKind};
 use haft_core::{Actor, ActorId, Outcome, SessionId, ToolName};
+use haft_http::{Client, Endpoint, Method, Timeouts};
 use haft_mcp::{
     Attached, Declared, Grant, Health, Mounted, Mounts, OAuth, Questions, Secrets, Setting,
 };
@@ -146,10 +147,10 @@ impl Node {
 
     async fn authorize(&self) -> Result<(), Failed> {
         let open = self.mounts.authorize(&name()?, BACK_TO, &person()?).await?;
-        let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
-        let answer = browser.build()?.get(open).send().await?;
-        let location = answer.headers().get("location").ok_or("nobody is sent back")?;
-        match self.mounts.authorized(location.to_str()?).await {
+        let browser = Client::new(Endpoint::exactly(&open)?, Timeouts::default(), &[])?;
+        let answer = browser.send(Method::GET, "", &[], Vec::new()).await?;
+        let location = answer.header("location").ok_or("nobody is sent back")?;
+        match self.mounts.authorized(location).await {
             // It was, and that is not enough for the server.
             Err(haft_mcp::MountError::Unreachable { message, .. }) => eprintln!("{message}"),
             authorized => drop(authorized?),

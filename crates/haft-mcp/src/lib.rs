@@ -11,7 +11,6 @@
 //! they were accepted.
 #![expect(deprecated, reason = "clients of the earlier revision still log, sample and have roots")]
 
-mod base64;
 mod handle;
 mod hub;
 mod mount;

@@ -59,7 +59,7 @@ const ROOMS: &[Room] = &[
             "haft-store",
             "haft-wire",
         ],
-        shuns: &[],
+        shuns: &["reqwest"],
     },
     Room {
         name: "haft-server",

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use haft_core::{Actor, ToolName};
-use rmcp::transport::auth::AuthorizationCallback;
 
 use super::desk::Desk;
-use super::oauth::{Authorizer, Tokens};
+use super::oauth::{Authorizer, Returned, Tokens};
 use super::{MountConfig, MountError, Mounted, Mounts, Peer};
 
 #[haft_macros::boxed]
@@ -51,13 +50,12 @@ impl Mounts {
     ///
     /// When none waits for that answer, it was refused, or the server still cannot be reached.
     pub async fn authorized(&self, returned_to: &str) -> Result<Mounted, MountError> {
-        let callback = AuthorizationCallback::from_redirect_url(returned_to);
-        let callback = callback.map_err(|_| MountError::NotBegun)?;
-        let awaited = self.0.authorizations.find(&callback.csrf_token).await?;
+        let returned = Returned::read(returned_to).ok_or(MountError::NotBegun)?;
+        let awaited = self.0.authorizations.find(&returned.state).await?;
         let awaited = awaited.ok_or(MountError::NotBegun)?;
         let mount = self.get(&awaited.begun.server)?;
         let authorizer = mount.links.own().authorizer().ok_or(MountError::NotBegun)?;
-        let done = Box::pin(authorizer.complete(awaited, &callback)).await;
+        let done = Box::pin(authorizer.complete(awaited, &returned)).await;
         let unauthorized = |message: String| {
             let name = mount.config.name.clone();
             MountError::Unauthorized { name, message }

@@ -5,17 +5,18 @@ use std::io;
 
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use rmcp::transport::{AuthClient, StreamableHttpClientTransport, TokioChildProcess, Transport};
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use tokio_util::either::Either;
+
+use super::program::Program;
+use super::streamable::{HttpPeer, RequestError};
 
 /// One type for each way, so that the protocol is compiled once.
 pub(super) enum Carrier {
     /// The stdin and stdout of a program.
-    Process(TokioChildProcess),
+    Process(Program),
     /// HTTP.
-    Http(StreamableHttpClientTransport<reqwest::Client>),
-    /// HTTP to a server that this node was authorized at.
-    Authorized(StreamableHttpClientTransport<AuthClient<reqwest::Client>>),
+    Http(StreamableHttpClientTransport<HttpPeer>),
 }
 
 /// Why a message was not carried: what the way itself says, and nothing beside it.
@@ -24,7 +25,7 @@ pub(super) enum NotCarried {
     #[error(transparent)]
     Process(#[from] io::Error),
     #[error(transparent)]
-    Http(#[from] StreamableHttpError<reqwest::Error>),
+    Http(#[from] StreamableHttpError<RequestError>),
 }
 
 impl Transport<RoleClient> for Carrier {
@@ -41,8 +42,7 @@ impl Transport<RoleClient> for Carrier {
     ) -> impl Future<Output = Result<(), NotCarried>> + Send + 'static {
         match self {
             Self::Process(process) => Either::Left(carried(process.send(item))),
-            Self::Http(http) => Either::Right(Either::Left(carried(http.send(item)))),
-            Self::Authorized(http) => Either::Right(Either::Right(carried(http.send(item)))),
+            Self::Http(http) => Either::Right(carried(http.send(item))),
         }
     }
 
@@ -50,7 +50,6 @@ impl Transport<RoleClient> for Carrier {
         match self {
             Self::Process(process) => process.receive().await,
             Self::Http(http) => http.receive().await,
-            Self::Authorized(http) => http.receive().await,
         }
     }
 
@@ -58,7 +57,6 @@ impl Transport<RoleClient> for Carrier {
         match self {
             Self::Process(process) => Ok(process.close().await?),
             Self::Http(http) => Ok(http.close().await?),
-            Self::Authorized(http) => Ok(http.close().await?),
         }
     }
 }

@@ -2,7 +2,6 @@
 //! tried over and over when it cannot be made.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,17 +12,18 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer as RmcpPeer, RoleClient,
     RunningService,
 };
+use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::transport::{AuthClient, StreamableHttpClientTransport, TokioChildProcess};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::carrier::Carrier;
 use super::desk::{Desk, Handler};
 use super::error::why_unconnected;
-use super::oauth::{Authorizer, OAuth, Wanted};
-use super::program::{command, remember};
+use super::oauth::{Access, Authorizer, OAuth, Wanted};
+use super::program::{Program, command, remember};
 use super::setting::{Secrets, Setting, VaultEntry};
+use super::streamable::HttpPeer;
 
 /// How long to wait before the second try.
 const BACKOFF: Duration = Duration::from_millis(500);
@@ -386,26 +386,20 @@ impl Link {
                 let headers = self.secrets.resolved(headers, &mut secrets).await;
                 let headers = headers.and_then(sent_headers).map_err(Unconnected::Failed)?;
                 self.desk.keep_quiet_about(secrets);
-                // Fails only if someone has chosen another one, which is as good.
-                rustls::crypto::ring::default_provider().install_default().ok();
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 let config = config.custom_headers(headers);
-                match self.client().await? {
-                    Some(client) => Carrier::Authorized(
-                        StreamableHttpClientTransport::with_client(client, config),
-                    ),
-                    None => Carrier::Http(StreamableHttpClientTransport::from_config(config)),
-                }
+                let peer = HttpPeer::new(url, self.access().await?).map_err(Unconnected::Failed)?;
+                Carrier::Http(StreamableHttpClientTransport::with_client(peer, config))
             }
         };
         let running = handler.serve_with_lifecycle(carrier, lifecycle).await;
         running.map_err(|error| unconnected(&error))
     }
 
-    /// Returns what makes the requests to a server that this node was authorized at.
-    async fn client(&self) -> Result<Option<AuthClient<reqwest::Client>>, Unconnected> {
+    /// Returns what gives the tokens for a server that this node was authorized at.
+    async fn access(&self) -> Result<Option<Arc<Access>>, Unconnected> {
         match self.authorizer() {
-            Some(authorizer) => authorizer.client().await.map_err(Unconnected::Failed),
+            Some(authorizer) => authorizer.access().await.map_err(Unconnected::Failed),
             None => Ok(None),
         }
     }
@@ -415,10 +409,9 @@ impl Link {
         program: &str,
         args: &[String],
         env: &BTreeMap<String, String>,
-    ) -> Result<TokioChildProcess, String> {
+    ) -> Result<Program, String> {
         lock(&self.last_lines).clear();
-        let process = TokioChildProcess::builder(command(program, args, env));
-        let process = process.stderr(Stdio::piped()).spawn();
+        let process = Program::start(command(program, args, env));
         let (process, stderr) = process.map_err(|error| format!("`{program}`: {error}"))?;
         if let Some(stderr) = stderr {
             // It may say a secret, so it is not passed on to where this process says its own.

@@ -11,6 +11,7 @@ mod carrier;
 mod declared;
 mod desk;
 mod error;
+mod event_size;
 mod kept;
 mod link;
 mod links;
@@ -19,6 +20,7 @@ mod pins;
 mod program;
 mod sessions;
 mod setting;
+mod streamable;
 mod tool;
 
 use std::collections::BTreeMap;

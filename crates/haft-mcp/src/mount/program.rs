@@ -2,15 +2,67 @@
 //! itself.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::{ChildStderr, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// How much of what a program says about itself is remembered.
 const LAST_LINES: usize = 5;
 /// The longest line of it that is read as one.
 const LINE_BYTES: u64 = 4 << 10;
+/// How long a program may take to end once nothing more comes to its stdin.
+const END_WITHIN: Duration = Duration::from_secs(3);
+
+/// A program that runs, and the messages over its stdin and stdout. It is killed when this is
+/// dropped.
+pub(super) struct Program {
+    child: Child,
+    messages: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
+}
+
+impl Program {
+    /// Starts a program; what it says on its stderr can be read beside it.
+    pub(super) fn start(mut command: Command) -> io::Result<(Self, Option<ChildStderr>)> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn()?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("it has no stdin and stdout"));
+        };
+        let stderr = child.stderr.take();
+        Ok((Self { child, messages: AsyncRwTransport::new(stdout, stdin) }, stderr))
+    }
+}
+
+impl Transport<RoleClient> for Program {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.messages.send(item)
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        self.messages.receive()
+    }
+
+    /// Closes its stdin, and kills it if it does not end then.
+    async fn close(&mut self) -> io::Result<()> {
+        self.messages.close().await?;
+        match tokio::time::timeout(END_WITHIN, self.child.wait()).await {
+            Ok(ended) => ended.map(drop),
+            Err(_) => self.child.kill().await,
+        }
+    }
+}
 
 pub(super) fn command(program: &str, args: &[String], env: &BTreeMap<String, String>) -> Command {
     let mut command = Command::new(program);
@@ -21,7 +73,7 @@ pub(super) fn command(program: &str, args: &[String], env: &BTreeMap<String, Str
             command.env(name, value);
         }
     }
-    command.envs(env).kill_on_drop(true);
+    command.envs(env);
     command
 }
 

@@ -1,5 +1,7 @@
 //! Outputs that are kept outside results, as resources.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use haft_core::ArtifactId;
 use rmcp::model::{ErrorData, ReadResourceResult, ResourceContents};
 
@@ -27,7 +29,7 @@ impl McpServer {
         }
         let contents = match String::from_utf8(found.body) {
             Ok(text) => ResourceContents::text(text, uri),
-            Err(bytes) => ResourceContents::blob(crate::base64::encode(bytes.as_bytes()), uri),
+            Err(bytes) => ResourceContents::blob(STANDARD.encode(bytes.as_bytes()), uri),
         };
         let contents = contents.with_mime_type(found.reference.media_type);
         Ok(Some(ReadResourceResult::new(vec![contents])))

@@ -1,19 +1,24 @@
 //! Gets tokens for one mounted server.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use haft_core::Actor;
-use rmcp::transport::auth::{
-    AuthClient, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
-    AuthorizationRequest, AuthorizationSession, ClientCredentialsConfig, InMemoryStateStore,
-    OAuthClientConfig, StateStore as _,
-};
+use haft_http::token_endpoint::TokenRequest;
+use haft_http::{Endpoint, form};
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
-use super::begun::{Authorizations, Awaited, Begun, Client};
-use super::tokens::Tokens;
+use super::access::Access;
+use super::begun::{AuthorizationState, Authorizations, Awaited, Begun, Client, Returned};
+use super::discovery::{Discovered, discover};
+use super::metadata::AuthorizationServer;
+use super::tokens::{Credentials, Granted, Tokens, now};
 use super::wanted::Wanted;
-use super::{Grant, OAuth};
-use crate::mount::error::with_causes;
+use super::web::Web;
+use super::{Grant, OAuth, is_document};
 use crate::mount::setting::Secrets;
 
 /// What this node calls itself where it registers.
@@ -46,25 +51,33 @@ impl Authorizer {
         self.wanted().is_some()
     }
 
-    /// Returns what makes the requests, with the tokens that are there; `None` while there are
-    /// none, and before the server has asked for any.
-    pub(crate) async fn client(&self) -> Result<Option<AuthClient<reqwest::Client>>, String> {
+    /// Returns what gives the tokens that are there; `None` while there are none, and before the
+    /// server has asked for any.
+    pub(crate) async fn access(&self) -> Result<Option<Arc<Access>>, String> {
         if !self.tokens.look().await? {
             return Ok(None);
         }
-        let secret = self.tokens.known().await.and_then(|granted| granted.client_secret);
-        let mut manager = self.manager(secret.clone()).await?;
-        if !manager.initialize_from_store().await.map_err(said)? {
+        let Some(granted) = self.tokens.known().await else { return Ok(None) };
+        if granted.credentials.token_response.is_none() {
             return Ok(None);
         }
-        if let (Some(granted), Some(secret)) = (self.tokens.known().await, secret) {
-            let client = OAuthClientConfig::new(granted.credentials.client_id, &self.url);
-            manager.configure_client(client.with_client_secret(secret)).map_err(said)?;
+        let web = Web::new(&self.url)?;
+        let found = discover(&web, &self.url, None).await?;
+        let Credentials { client_id, issuer, .. } = granted.credentials;
+        if let (Some(before), Some(now)) = (issuer, &found.server.issuer)
+            && before != *now
+        {
+            // What one authorization server gave is never shown to another one. A client whose id
+            // is the address of a document is the same everywhere.
+            let client_secret = granted.client_secret;
+            let kept = is_document(&client_id).then(|| {
+                let issuer = found.server.issuer.clone();
+                Granted { credentials: Credentials::client_only(client_id, issuer), client_secret }
+            });
+            self.tokens.replace(kept).await?;
+            return Ok(None);
         }
-        // A token goes where it was given for, and nowhere that the server leads it to.
-        let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
-        let http = http.pool_max_idle_per_host(0).build().map_err(said)?;
-        Ok(Some(AuthClient::new(http, manager)))
+        Ok(Some(Arc::new(Access::new(web, self.tokens.clone(), found))))
     }
 
     /// Does what can be done without a person about not having been let in. After that, another
@@ -110,9 +123,7 @@ impl Authorizer {
     }
 
     async fn access_token(&self) -> Option<String> {
-        let granted = self.tokens.known().await?;
-        let given = serde_json::to_value(granted.credentials.token_response).ok()?;
-        given["access_token"].as_str().map(str::to_owned)
+        self.tokens.known().await?.credentials.access_token().map(str::to_owned)
     }
 
     /// Gets a token for a client that has a right of its own.
@@ -120,23 +131,28 @@ impl Authorizer {
         let Some(Client { id, secret: Some(secret) }) = self.configured().await? else {
             return Err("`oauth` needs a `client_id` and a `client_secret`".to_owned());
         };
-        let mut manager = self.manager(Some(secret.clone())).await?;
-        discover(&mut manager, Some(wanted.challenge())).await?;
+        let web = Web::new(&self.url)?;
+        let found = discover(&web, &self.url, Some(wanted.challenge())).await?;
         let mut scopes = self.scopes(Some(wanted)).await;
         if scopes.is_empty() {
-            scopes = manager.select_initial_scopes(&[]).await;
+            scopes = found.server.with_offline_access(found.scopes);
         }
-        let resource = Some(self.url.clone());
-        let config = ClientCredentialsConfig::ClientSecret {
-            client_id: id,
-            client_secret: secret,
-            scopes,
-            resource,
+        let scope = scopes.join(" ");
+        let mut fields = vec![("grant_type", "client_credentials"), ("resource", &self.url)];
+        if !scope.is_empty() {
+            fields.push(("scope", &scope));
+        }
+        let request = TokenRequest {
+            endpoint: &found.server.token_endpoint,
+            client_id: &id,
+            auth: found.server.own_right_auth()?,
+            client_secret: Some(&secret),
+            fields,
         };
-        manager.validate_client_credentials_metadata(&config).map_err(said)?;
-        manager.configure_client_credentials(&config).map_err(said)?;
-        manager.exchange_client_credentials(&config).await.map_err(said)?;
-        Ok(())
+        let given = web.token(&request).await;
+        let given = given.map_err(|error| format!("the token endpoint gave no token: {error}"))?;
+        let credentials = Credentials::given(given, &id, Vec::new(), found.server.issuer);
+        self.tokens.replace(Some(Granted { credentials, client_secret: Some(secret) })).await
     }
 
     /// Begins an authorization, and returns the address that a person opens. They are sent back
@@ -146,32 +162,29 @@ impl Authorizer {
             return Err("it gets its tokens by itself, as its `client_id`".to_owned());
         }
         let wanted = self.wanted().clone();
-        let mut manager = self.manager(None).await?;
         let challenge = wanted.as_ref().map(Wanted::challenge);
-        let metadata = discover(&mut manager, challenge).await?;
-        let client = self.chosen(&mut manager, &metadata, back_to).await?;
-        let noted = InMemoryStateStore::new();
-        manager.set_state_store(noted.clone());
-        let request = AuthorizationRequest::new(back_to)
-            .with_initial_scope_selection()
-            .with_scopes(self.scopes(wanted.as_ref()).await)
-            .with_preregistered_client(client.id.clone());
-        let request = match &client.secret {
-            Some(secret) => request.with_client_secret(secret.clone()),
-            None => request,
+        let web = Web::new(&self.url)?;
+        let Discovered { server, resource, scopes } = discover(&web, &self.url, challenge).await?;
+        server.require_codes()?;
+        let client = self.chosen(&web, &server, back_to).await?;
+        let asked = self.scopes(wanted.as_ref()).await;
+        let scopes = server.with_offline_access(if asked.is_empty() { scopes } else { asked });
+        let state = AuthorizationState {
+            pkce_verifier: fresh_text()?,
+            csrf_token: fresh_text()?,
+            expected_issuer: server.issuer.clone(),
+            require_issuer: server.names_itself(),
+            created_at: now(),
+            requested_scopes: scopes,
         };
-        let session = AuthorizationSession::new(manager, request).await;
-        let session = session.map_err(|(_, error)| said(error))?;
-        let open = session.get_authorization_url().to_owned();
-        let state = state_of(&open).ok_or("its address for people has no `state`")?;
-        let state = noted.load(&state).await.map_err(said)?;
+        let open = page(&server, &client, &state, back_to, &resource);
         let begun = Begun {
             server: self.tokens.server().clone(),
             url: self.url.clone(),
-            state: state.ok_or("its address for people has another `state`")?,
+            state,
             client,
-            metadata,
-            challenge: challenge.map(str::to_owned),
+            metadata: server,
+            resource: Some(resource),
             back_to: back_to.to_owned(),
             by: by.clone(),
         };
@@ -180,71 +193,66 @@ impl Authorizer {
     }
 
     /// Ends an authorization with what a person came back with, and returns who began it, on
-    /// whatever node that was.
+    /// whatever node that was. The code goes to whom the person was sent.
     pub(crate) async fn complete(
         &self,
         awaited: Awaited,
-        callback: &AuthorizationCallback,
+        returned: &Returned,
     ) -> Result<Actor, String> {
-        let begun = awaited.begun.clone();
+        let begun = &awaited.begun;
         if begun.url != self.url {
             return Err("it is mounted at another address by now: begin it again".to_owned());
         }
-        let mut manager = self.manager(begun.client.secret.clone()).await?;
-        // What the token is for is the server's to say; the code goes to whom the person was sent.
-        discover(&mut manager, begun.challenge.as_deref()).await?;
-        manager.set_metadata(begun.metadata);
-        let client = OAuthClientConfig::new(begun.client.id, begun.back_to);
-        let client = match begun.client.secret {
-            Some(secret) => client.with_client_secret(secret),
-            None => client,
+        // An answer from somebody else does not use it up.
+        begun.state.require_from(returned.issuer.as_deref())?;
+        awaited.take().await?;
+        let (server, client) = (&begun.metadata, &begun.client);
+        let request = TokenRequest {
+            endpoint: &server.token_endpoint,
+            client_id: &client.id,
+            auth: server.client_auth(client.secret.is_some()),
+            client_secret: client.secret.as_deref(),
+            fields: vec![
+                ("grant_type", "authorization_code"),
+                ("code", &returned.code),
+                ("redirect_uri", &begun.back_to),
+                ("code_verifier", &begun.state.pkce_verifier),
+                ("resource", begun.resource.as_deref().unwrap_or(&self.url)),
+            ],
         };
-        manager.configure_client(client).map_err(said)?;
-        manager.set_state_store(awaited);
-        let (code, state) = (&callback.code, &callback.csrf_token);
-        let issuer = callback.issuer.as_deref();
-        let token = manager.exchange_code_for_token_with_issuer(code, state, issuer).await;
-        token.map_err(said)?;
+        let given = Web::new(&self.url)?.token(&request).await;
+        let given = given.map_err(|error| format!("the code was not taken: {error}"))?;
+        let scopes = begun.state.requested_scopes.clone();
+        let credentials = Credentials::given(given, &client.id, scopes, server.issuer.clone());
+        let client_secret = client.secret.clone();
+        self.tokens.replace(Some(Granted { credentials, client_secret })).await?;
         *self.wanted() = None;
-        Ok(begun.by)
-    }
-
-    async fn manager(&self, secret: Option<String>) -> Result<AuthorizationManager, String> {
-        let manager = AuthorizationManager::new(self.url.as_str()).await;
-        let mut manager = manager.map_err(said)?;
-        manager.set_credential_store(self.tokens.of_client(secret));
-        Ok(manager)
+        Ok(begun.by.clone())
     }
 
     /// Returns who this node is to an authorization server: what was configured, what it was
     /// there before, or what it registers as now. What it is to one it never is to another.
     async fn chosen(
         &self,
-        manager: &mut AuthorizationManager,
-        metadata: &AuthorizationMetadata,
+        web: &Web,
+        server: &AuthorizationServer,
         back_to: &str,
     ) -> Result<Client, String> {
         if let Some(client) = self.configured().await? {
             return Ok(client);
         }
-        let takes = metadata.additional_fields.get("client_id_metadata_document_supported");
         if let Some(url) = &self.oauth.client_metadata_url
-            && takes.is_some_and(|takes| *takes == true)
+            && server.takes_documents()
         {
             return Ok(Client { id: url.clone(), secret: None });
         }
         if let Some(known) = self.tokens.known().await
             && known.credentials.issuer.is_some()
-            && known.credentials.issuer == metadata.issuer
+            && known.credentials.issuer == server.issuer
         {
             return Ok(Client { id: known.credentials.client_id, secret: known.client_secret });
         }
-        if !is_loopback(back_to) {
-            let web = OAuthClientConfig::new(CLIENT_NAME, back_to).with_application_type("web");
-            manager.configure_client(web).map_err(said)?;
-        }
-        let registered = manager.register_client(CLIENT_NAME, back_to, &[]).await.map_err(said)?;
-        Ok(Client { id: registered.client_id, secret: registered.client_secret })
+        register(web, server, back_to).await
     }
 
     async fn configured(&self) -> Result<Option<Client>, String> {
@@ -278,27 +286,109 @@ impl Authorizer {
     }
 }
 
-async fn discover(
-    manager: &mut AuthorizationManager,
-    challenge: Option<&str>,
-) -> Result<AuthorizationMetadata, String> {
-    let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(said)?;
-    manager.set_metadata(found.metadata.clone());
-    Ok(found.metadata)
+/// Registers this node as a client (RFC 7591).
+async fn register(
+    web: &Web,
+    server: &AuthorizationServer,
+    back_to: &str,
+) -> Result<Client, String> {
+    #[derive(Deserialize)]
+    struct Registered {
+        client_id: String,
+        client_secret: Option<String>,
+    }
+    let Some(endpoint) = &server.registration_endpoint else {
+        return Err("its authorization server registers nobody: configure a `client_id`".to_owned());
+    };
+    let is_here = Endpoint::exactly(back_to).is_ok_and(|back_to| back_to.is_loopback());
+    let about = json!({
+        "client_name": CLIENT_NAME,
+        "redirect_uris": [back_to],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+        "application_type": if is_here { "native" } else { "web" },
+    });
+    let (status, body) = web.post(endpoint, about.to_string().into_bytes()).await?;
+    let refused = |why: &str| format!("its authorization server did not register this node: {why}");
+    if !status.is_success() {
+        let text = String::from_utf8_lossy(&body);
+        return Err(refused(&format!("HTTP {status}: {text}")));
+    }
+    // An error that repeats what it read would repeat a secret.
+    let read = serde_json::from_slice::<Registered>(&body);
+    let read = read.map_err(|_| refused("its answer cannot be read"))?;
+    let secret = read.client_secret.filter(|secret| !secret.is_empty());
+    Ok(Client { id: read.client_id, secret })
 }
 
-fn state_of(url: &str) -> Option<String> {
-    let query = url.split_once('?')?.1;
-    query.split('&').find_map(|pair| pair.strip_prefix("state=")).map(str::to_owned)
+/// Returns the address that a person opens.
+fn page(
+    server: &AuthorizationServer,
+    client: &Client,
+    state: &AuthorizationState,
+    back_to: &str,
+    resource: &str,
+) -> String {
+    let proof = URL_SAFE_NO_PAD.encode(Sha256::digest(state.pkce_verifier.as_bytes()));
+    let scope = state.requested_scopes.join(" ");
+    let mut fields = vec![
+        ("response_type", "code"),
+        ("client_id", client.id.as_str()),
+        ("redirect_uri", back_to),
+        ("state", state.csrf_token.as_str()),
+        ("code_challenge", proof.as_str()),
+        ("code_challenge_method", "S256"),
+        ("resource", resource),
+    ];
+    if !scope.is_empty() {
+        fields.push(("scope", &scope));
+    }
+    let page = &server.authorization_endpoint;
+    let joint = if page.contains('?') { '&' } else { '?' };
+    format!("{page}{joint}{}", form::encode(fields))
 }
 
-fn is_loopback(url: &str) -> bool {
-    let uri = url.parse::<http::Uri>().ok();
-    let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+/// Returns a text that nobody can guess.
+fn fresh_text() -> Result<String, String> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| format!("there is no randomness: {error}"))?;
+    Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
-fn said(error: impl std::error::Error + 'static) -> String {
-    with_causes(&error)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_is_sent_with_a_proof_of_who_asks() {
+        let at = Endpoint::exactly("https://auth.example/").unwrap();
+        let mut server = AuthorizationServer::unpublished(&at);
+        server.authorization_endpoint.push_str("?tenant=1");
+        let client = Client { id: "it is me".to_owned(), secret: Some("hush".to_owned()) };
+        let state = AuthorizationState {
+            // The example of RFC 7636.
+            pkce_verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
+            csrf_token: "s".to_owned(),
+            expected_issuer: None,
+            require_issuer: false,
+            created_at: 0,
+            requested_scopes: vec!["read".to_owned(), "write".to_owned()],
+        };
+        let page = page(&server, &client, &state, "http://localhost/cb", "https://a/mcp");
+        assert_eq!(
+            page,
+            "https://auth.example/authorize?tenant=1&response_type=code&client_id=it+is+me\
+             &redirect_uri=http%3A%2F%2Flocalhost%2Fcb&state=s\
+             &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM\
+             &code_challenge_method=S256&resource=https%3A%2F%2Fa%2Fmcp&scope=read+write"
+        );
+    }
+
+    #[test]
+    fn what_nobody_can_guess_is_never_the_same_and_fits_into_an_address() {
+        let (a, b) = (fresh_text().unwrap(), fresh_text().unwrap());
+        assert!(a != b && a.len() == 43, "{a}");
+        assert_eq!(form::encode_value(&a), a);
+    }
 }

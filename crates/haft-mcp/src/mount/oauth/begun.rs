@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use haft_core::{Actor, Digest, Millis, Timestamp, ToolName};
+use haft_http::form;
 use haft_runtime::Clock;
 use haft_store::{Erased, Erasure, Error, Expected, Page, Place, Put, PutError, Which};
-use rmcp::transport::auth::{
-    AuthError, AuthorizationMetadata, StateStore, StoredAuthorizationState,
-};
 use serde::{Deserialize, Serialize};
 
+use super::metadata::AuthorizationServer;
 use super::tokens::Safe;
 
 /// Where they are kept.
@@ -30,15 +28,79 @@ pub(crate) struct Begun {
     /// Where that was.
     pub(super) url: String,
     /// What the person brings back, which nobody else can know, and what shows who asked.
-    pub(super) state: StoredAuthorizationState,
+    pub(super) state: AuthorizationState,
     pub(super) client: Client,
     /// Whom the person was sent to.
-    pub(super) metadata: AuthorizationMetadata,
-    /// The words with which the server wanted it.
-    pub(super) challenge: Option<String>,
+    pub(super) metadata: AuthorizationServer,
+    /// What the token is for; where it is left out, the address of the mount.
+    #[serde(default)]
+    pub(super) resource: Option<String>,
     /// Where the person comes back to.
     pub(super) back_to: String,
     pub(super) by: Actor,
+}
+
+/// What only the person and this node know of an authorization, and what its answer is held
+/// against.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct AuthorizationState {
+    /// Shows that whoever has the code also began this.
+    pub(super) pkce_verifier: String,
+    /// What the person brings back.
+    pub(super) csrf_token: String,
+    /// Who may answer, if that is known.
+    #[serde(default)]
+    pub(super) expected_issuer: Option<String>,
+    /// Whether the answer must say who it is from.
+    #[serde(default)]
+    pub(super) require_issuer: bool,
+    /// In seconds since 1970.
+    pub(super) created_at: u64,
+    #[serde(default)]
+    pub(super) requested_scopes: Vec<String>,
+}
+
+impl AuthorizationState {
+    /// Checks that an answer is from whom the person was sent to (RFC 9207): another one could have
+    /// led them here with a code of its own.
+    pub(super) fn require_from(&self, issuer: Option<&str>) -> Result<(), String> {
+        match (&self.expected_issuer, issuer) {
+            (Some(expected), Some(issuer)) if expected == issuer => Ok(()),
+            (Some(expected), Some(issuer)) => {
+                Err(format!("the answer is from {issuer}, the person was sent to {expected}"))
+            }
+            (Some(expected), None) if self.require_issuer => {
+                Err(format!("the answer does not say that it is from {expected}"))
+            }
+            (None, Some(issuer)) => {
+                Err(format!("the answer is from {issuer}, and nobody knows whether it should be"))
+            }
+            (None, None) if self.require_issuer => {
+                Err("the answer does not say whom it is from".to_owned())
+            }
+            (_, None) => Ok(()),
+        }
+    }
+}
+
+/// What a person comes back with.
+#[derive(Clone)]
+pub(crate) struct Returned {
+    pub(super) code: String,
+    pub(crate) state: String,
+    /// Whom it is from.
+    pub(super) issuer: Option<String>,
+}
+
+impl Returned {
+    /// Reads the address that a person was sent back to.
+    pub(crate) fn read(url: &str) -> Option<Self> {
+        let (_, query) = url.split('#').next()?.split_once('?')?;
+        let field = |name: &str| {
+            form::decode(query).find(|(found, _)| found == name).map(|(_, value)| value)
+        };
+        Some(Self { code: field("code")?, state: field("state")?, issuer: field("iss") })
+    }
 }
 
 /// Who this node is to whoever gives tokens.
@@ -159,26 +221,56 @@ fn is_over(at: Timestamp, now: Timestamp) -> bool {
     now.since(at) > MAX_AGE
 }
 
-/// As `rmcp` goes about it: it looks whether the answer is the right one's, takes the
-/// authorization, and only then uses the code.
-#[async_trait]
-impl StateStore for Awaited {
-    async fn save(&self, _: &str, _: StoredAuthorizationState) -> Result<(), AuthError> {
-        Err(AuthError::InternalError("an authorization begins only once".to_owned()))
-    }
-
-    async fn load(&self, _: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
-        Ok(Some(self.begun.state.clone()))
-    }
-
-    async fn delete(&self, _: &str) -> Result<(), AuthError> {
+impl Awaited {
+    /// Takes the authorization for its one answer, before the code is used.
+    pub(super) async fn take(&self) -> Result<(), String> {
         match self.authorizations.take(&self.key, self.version).await {
             Ok(true) => Ok(()),
             Ok(false) => {
-                let message = "another answer was first: begin it again if that came to nothing";
-                Err(AuthError::AuthorizationFailed(message.to_owned()))
+                Err("another answer was first: begin it again if that came to nothing".to_owned())
             }
-            Err(error) => Err(AuthError::InternalError(error.to_string())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_comes_back_with_is_in_the_address() {
+        let read = Returned::read("http://x/cb?code=a%2Bb&state=s+1&iss=https%3A%2F%2Fi#end");
+        let read = read.unwrap();
+        assert_eq!((read.code.as_str(), read.state.as_str()), ("a+b", "s 1"));
+        assert_eq!(read.issuer.as_deref(), Some("https://i"));
+        for other in ["http://x/cb", "http://x/cb?error=access_denied&state=s", "?code=1"] {
+            assert!(Returned::read(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_from_whom_the_person_was_sent_to() {
+        let state = |expected: Option<&str>, require_issuer| AuthorizationState {
+            pkce_verifier: String::new(),
+            csrf_token: String::new(),
+            expected_issuer: expected.map(str::to_owned),
+            require_issuer,
+            created_at: 0,
+            requested_scopes: Vec::new(),
+        };
+        let (a, b) = ("https://a.example", "https://b.example");
+        assert!(state(Some(a), true).require_from(Some(a)).is_ok());
+        assert!(state(Some(a), false).require_from(None).is_ok());
+        assert!(state(None, false).require_from(None).is_ok());
+        for (expected, require_issuer, from) in [
+            (Some(a), false, Some(b)),
+            (Some(a), true, None),
+            (Some(a), false, Some("https://a.example/")),
+            (None, false, Some(a)),
+            (None, true, None),
+        ] {
+            assert!(state(expected, require_issuer).require_from(from).is_err(), "{from:?}");
         }
     }
 }

@@ -2,15 +2,22 @@
 //!
 //! A server that wants it says so when it is first asked. Where it was configured with a client of
 //! its own right, this node gets a token by itself; elsewhere a person opens an address, says yes
-//! there, and is sent back here with a code. The protocol itself is `rmcp`'s.
+//! there, and is sent back here with a code.
 
+mod access;
 mod authorizer;
 mod begun;
+mod challenge;
+mod discovery;
+mod metadata;
 mod tokens;
 mod wanted;
+mod web;
 
+pub(super) use access::Access;
 pub(super) use authorizer::Authorizer;
-pub(super) use begun::Authorizations;
+pub(super) use begun::{Authorizations, Returned};
+pub(super) use challenge::parameter;
 pub(super) use tokens::{Safe, Tokens};
 pub(super) use wanted::Wanted;
 

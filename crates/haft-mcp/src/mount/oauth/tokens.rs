@@ -3,21 +3,19 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use haft_core::{Actor, ToolName};
+use haft_http::token_endpoint::GivenToken;
 use haft_runtime::{Clock, SealingKey};
 use haft_store::{Erased, Erasure, Expected, Place, Put, PutError, Store, Tenant, Which};
-use rmcp::transport::auth::{
-    AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
-};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::mount::desk::Desk;
 
 /// Where they are kept.
 const SPACE: &str = "mcp-tokens";
+/// How long before its end a token is no longer used: a request takes a while to arrive.
+const LAST_SECONDS: u64 = 30;
 
 /// What tokens are kept in.
 #[derive(Clone)]
@@ -47,8 +45,94 @@ struct Shared {
 /// What was given, and to which client.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Granted {
-    pub(super) credentials: StoredCredentials,
+    pub(super) credentials: Credentials,
     pub(super) client_secret: Option<String>,
+}
+
+/// The tokens that a client has, and for what.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Credentials {
+    pub(super) client_id: String,
+    /// `None` if only the client is known.
+    pub(super) token_response: Option<TokenResponse>,
+    #[serde(default)]
+    pub(super) granted_scopes: Vec<String>,
+    /// When the tokens came, in seconds since 1970.
+    #[serde(default)]
+    token_received_at: Option<u64>,
+    /// Who gave them.
+    #[serde(default)]
+    pub(super) issuer: Option<String>,
+}
+
+/// What a token endpoint gave.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct TokenResponse {
+    pub(super) access_token: String,
+    #[serde(default = "bearer")]
+    token_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_in: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refresh_token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+}
+
+fn bearer() -> String {
+    "bearer".to_owned()
+}
+
+impl Credentials {
+    /// What was given just now. A token endpoint that does not say for what means what was asked.
+    pub(super) fn given(
+        given: GivenToken,
+        client_id: &str,
+        asked_scopes: Vec<String>,
+        issuer: Option<String>,
+    ) -> Self {
+        let named = given.scope.as_deref().map(|scope| scope.split_whitespace());
+        let named = named.map(|scopes| scopes.map(str::to_owned).collect());
+        let GivenToken { access_token, refresh_token, expires_in, scope } = given;
+        let token_type = bearer();
+        Self {
+            client_id: client_id.to_owned(),
+            token_response: Some(TokenResponse {
+                access_token,
+                token_type,
+                expires_in,
+                refresh_token,
+                scope,
+            }),
+            granted_scopes: named.unwrap_or(asked_scopes),
+            token_received_at: Some(now()),
+            issuer,
+        }
+    }
+
+    /// What is kept of a client whose id is good everywhere, for another authorization server.
+    pub(super) fn client_only(client_id: String, issuer: Option<String>) -> Self {
+        let (token_response, token_received_at) = (None, None);
+        Self { client_id, token_response, granted_scopes: Vec::new(), token_received_at, issuer }
+    }
+
+    pub(super) fn access_token(&self) -> Option<&str> {
+        self.token_response.as_ref().map(|given| given.access_token.as_str())
+    }
+
+    /// Returns whether the access token is over, or nearly; one of which that is unknown is not.
+    pub(super) fn is_over(&self) -> bool {
+        let expires_in = self.token_response.as_ref().and_then(|given| given.expires_in);
+        let (Some(good_for), Some(since)) = (expires_in, self.token_received_at) else {
+            return false;
+        };
+        since.saturating_add(good_for) < now().saturating_add(LAST_SECONDS)
+    }
+}
+
+/// The seconds since 1970.
+pub(super) fn now() -> u64 {
+    u64::try_from(Clock::System.now().ms() / 1000).unwrap_or(0)
 }
 
 impl Tokens {
@@ -69,12 +153,12 @@ impl Tokens {
 
     /// Reads them anew, and returns whether there are any: another node may have got others.
     pub(super) async fn look(&self) -> Result<bool, String> {
-        self.seen().await.map_err(|error| error.to_string())?;
+        self.seen().await?;
         Ok(self.0.known.lock().await.is_some())
     }
 
     /// Reads them anew, and returns what whoever replaces them has seen.
-    async fn seen(&self) -> Result<Expected, AuthError> {
+    async fn seen(&self) -> Result<Expected, String> {
         let (seen, found) = self.kept().await?;
         if let Some(found) = found {
             self.keep_quiet(&found);
@@ -83,12 +167,29 @@ impl Tokens {
         Ok(seen)
     }
 
-    /// Remembers the secret of the client that the next tokens are given to.
-    pub(super) fn of_client(&self, secret: Option<String>) -> OfClient {
-        OfClient { tokens: self.clone(), secret, refreshed: Mutex::default() }
+    /// Waits until nobody else refreshes them, and reads the latest that there are.
+    pub(super) async fn refreshing(&self) -> Result<Refreshing, String> {
+        let guard = Arc::clone(&self.0.refreshing).lock_owned().await;
+        Ok(Refreshing { seen: self.seen().await?, _guard: guard })
     }
 
-    async fn kept(&self) -> Result<(Expected, Option<Granted>), AuthError> {
+    /// Keeps tokens that somebody has just agreed to, or that take the place of some that are of
+    /// no use; none of them, if there are no others.
+    pub(super) async fn replace(&self, granted: Option<Granted>) -> Result<(), String> {
+        self.keep(granted, Over::Whatever).await
+    }
+
+    /// Keeps tokens that were refreshed, unless others were put there meanwhile: a person may have
+    /// agreed to more. Then those are known from here on.
+    pub(super) async fn refreshed(
+        &self,
+        granted: Granted,
+        refreshing: &Refreshing,
+    ) -> Result<(), String> {
+        self.keep(Some(granted), Over::Seen(refreshing.seen)).await
+    }
+
+    async fn kept(&self) -> Result<(Expected, Option<Granted>), String> {
         let Some(key) = &self.0.safe.key else { return Ok((Expected::Anything, None)) };
         let found = self.0.safe.store.version(&self.place()?, Which::Latest).await;
         let Some(found) = found.map_err(trouble)? else { return Ok((Expected::Absent, None)) };
@@ -98,9 +199,7 @@ impl Tokens {
         Ok((Expected::Version(found.info.number), granted))
     }
 
-    /// Keeps what was given in place of what was seen. Where others were put there meanwhile, those
-    /// are taken if `over` is what was refreshed: a person may have agreed to more.
-    async fn keep(&self, granted: Option<Granted>, over: Over) -> Result<(), AuthError> {
+    async fn keep(&self, granted: Option<Granted>, over: Over) -> Result<(), String> {
         if let Some(granted) = &granted {
             self.keep_quiet(granted);
         }
@@ -118,7 +217,7 @@ impl Tokens {
     }
 
     /// Tokens that others took the place of are erased: nobody may use them any more.
-    async fn put(&self, body: Option<Vec<u8>>, over: Over) -> Result<Written, AuthError> {
+    async fn put(&self, body: Option<Vec<u8>>, over: Over) -> Result<Written, String> {
         let (store, place) = (&self.0.safe.store, self.place()?);
         loop {
             let expected = match over {
@@ -139,14 +238,15 @@ impl Tokens {
 
     /// No server that says its token again gets it into a log.
     fn keep_quiet(&self, granted: &Granted) {
-        let given = serde_json::to_value(&granted.credentials.token_response).unwrap_or_default();
-        let tokens = ["access_token", "refresh_token"].map(|name| given[name].clone());
-        let tokens = tokens.iter().filter_map(Value::as_str).map(str::to_owned);
+        let given = granted.credentials.token_response.iter();
+        let tokens = given.flat_map(|given| {
+            std::iter::once(given.access_token.clone()).chain(given.refresh_token.clone())
+        });
         let secrets: Vec<String> = tokens.chain(granted.client_secret.clone()).collect();
         self.0.desk.keep_quiet_about_tokens(secrets);
     }
 
-    fn place(&self) -> Result<Place, AuthError> {
+    fn place(&self) -> Result<Place, String> {
         Place::new(self.0.safe.tenant.clone(), SPACE, self.0.server.as_str()).map_err(trouble)
     }
 }
@@ -167,38 +267,60 @@ enum Written {
     Others,
 }
 
-/// Tokens as `rmcp` keeps them, of one client.
-pub(super) struct OfClient {
-    tokens: Tokens,
-    secret: Option<String>,
-    /// What was seen by the refresh that is under way.
-    refreshed: Mutex<Option<Expected>>,
+/// A refresh that is under way: no other one of this process is.
+pub(super) struct Refreshing {
+    /// What was read when it began.
+    seen: Expected,
+    _guard: OwnedMutexGuard<()>,
 }
 
-#[async_trait]
-impl CredentialStore for OfClient {
-    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        Ok(self.tokens.known().await.map(|granted| granted.credentials))
-    }
-
-    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let client_secret = self.secret.clone();
-        let over = self.refreshed.lock().await.take().map_or(Over::Whatever, Over::Seen);
-        self.tokens.keep(Some(Granted { credentials, client_secret }), over).await
-    }
-
-    async fn clear(&self) -> Result<(), AuthError> {
-        self.tokens.keep(None, Over::Whatever).await
-    }
-
-    /// One refresh at a time, of the latest tokens that there are.
-    async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
-        let guard = Arc::clone(&self.tokens.0.refreshing).lock_owned().await;
-        *self.refreshed.lock().await = Some(self.tokens.seen().await?);
-        Ok(Some(CredentialRefreshGuard::new(guard)))
-    }
+fn trouble(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
-fn trouble(error: impl std::fmt::Display) -> AuthError {
-    AuthError::CredentialStoreError(error.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As it was kept when `rmcp` wrote it.
+    const KEPT: &str = r#"{
+        "credentials": {
+            "client_id": "haft-here",
+            "token_response": {
+                "access_token": "a-1", "token_type": "bearer", "expires_in": 3600,
+                "refresh_token": "r-1", "scope": "read write", "vendor": {"x": 1}
+            },
+            "granted_scopes": ["read", "write"], "token_received_at": 1700000000,
+            "issuer": "https://auth.example"
+        },
+        "client_secret": null
+    }"#;
+
+    #[test]
+    fn what_earlier_versions_kept_is_read() {
+        let kept: Granted = serde_json::from_str(KEPT).unwrap();
+        let credentials = &kept.credentials;
+        assert_eq!(credentials.access_token(), Some("a-1"));
+        assert_eq!(
+            credentials.token_response.as_ref().unwrap().refresh_token.as_deref(),
+            Some("r-1")
+        );
+        assert_eq!(credentials.granted_scopes, ["read", "write"]);
+        assert_eq!(credentials.issuer.as_deref(), Some("https://auth.example"));
+        assert!(credentials.is_over());
+        let written: serde_json::Value = serde_json::to_value(&kept).unwrap();
+        assert_eq!(written["credentials"]["token_response"]["scope"], "read write");
+    }
+
+    #[test]
+    fn a_token_is_over_a_little_before_its_end() {
+        let given = |expires_in| {
+            let (access_token, refresh_token, scope) = ("a".to_owned(), None, None);
+            let given = GivenToken { access_token, refresh_token, expires_in, scope };
+            Credentials::given(given, "me", vec!["read".to_owned()], None)
+        };
+        assert!(given(Some(1)).is_over() && given(Some(25)).is_over());
+        assert!(!given(Some(3600)).is_over() && !given(None).is_over());
+        assert_eq!(given(None).granted_scopes, ["read"], "what was asked for");
+    }
 }
