@@ -136,7 +136,7 @@ fn show_spaces(shown: &mut String, spaces: &str) {
 fn show_word(shown: &mut String, word: &str) {
     let letters = || word.chars().filter(|c| c.is_alphabetic() && !is_mark(*c));
     let has_latin = letters().any(|c| c.is_ascii_alphabetic());
-    let pretends = letters().all(|c| is_latin_look_alike(c));
+    let pretends = letters().all(is_latin_look_alike);
     let mut n_marks = 0;
     for c in word.chars() {
         n_marks = if is_mark(c) { n_marks + 1 } else { 0 };

@@ -54,7 +54,7 @@ pub use model::{
     WakeWish,
 };
 pub use outage::Outage;
-pub use performer::{Job, Performer, Task};
+pub use performer::{Entry, Job, Performer, Task};
 pub use request::{Begun, RequestError, RequestKey, WorkingRequest};
 pub use restored::{MarkedRestored, mark_restored};
 pub use standing::{HeldGrant, Holder, LedgerError};

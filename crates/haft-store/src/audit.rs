@@ -305,9 +305,9 @@ impl Fold {
         }
         let rows = Rows::of(entry.at, std::slice::from_ref(&event));
         self.status = rows.status.unwrap_or(self.status);
-        self.agent = rows.agent.or(self.agent.take());
+        self.agent = rows.agent.or_else(|| self.agent.take());
         self.parent = rows.parent.or(self.parent);
-        self.opened_by = rows.opened_by.or(self.opened_by.take());
+        self.opened_by = rows.opened_by.or_else(|| self.opened_by.take());
         self.config_seq = rows.config_offset.map_or(self.config_seq, |_| entry.seq);
         for change in rows.calls {
             self.take_call(entry, change);
@@ -320,7 +320,9 @@ impl Fold {
         let CallChange { call, asked_for, stage, class, decided, wait, retry, .. } = change;
         let at = entry.at.ms();
         let row = match asked_for {
-            Some(tool) => self.calls.entry(call).or_insert(CallRow { tool, ..CallRow::default() }),
+            Some(tool) => {
+                self.calls.entry(call).or_insert_with(|| CallRow { tool, ..CallRow::default() })
+            }
             None => match self.calls.get_mut(&call) {
                 Some(row) => row,
                 None => return,
@@ -337,7 +339,7 @@ impl Fold {
             row.told = Some(format!("{before}{}", entry.seq));
         }
         row.class = class.as_ref().map(word);
-        row.decided = decided.or(row.decided.take());
+        row.decided = decided.or_else(|| row.decided.take());
         row.updated_at = at;
         match wait {
             None => {}

@@ -186,6 +186,7 @@ impl Rows {
             | Event::CallSuspended { call, .. }
             | Event::CallEndorsed { call, .. }
             | Event::CallResolved { call, .. }
+            | Event::CallInterrupted { call, .. }
             | Event::CallRedefined { call, .. }
             | Event::CallBarred { call, .. } => *call,
             _ => return,

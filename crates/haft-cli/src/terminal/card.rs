@@ -120,14 +120,14 @@ fn measure(value: &Value) -> String {
 /// Why someone is asked: the findings that decided, or that nobody knows what happened.
 fn reasons(wait: &Value) -> Vec<String> {
     if wait["kind"] == "settlement" {
-        let why = match wait["reason"].as_str() {
-            Some("restored") => {
-                "why: the store was restored from a backup, and the call may have run since; look \
-                 whether it took effect"
+        let how = match (wait["reason"].as_str(), wait["in_doubt_because"].as_str()) {
+            (Some("restored"), _) => {
+                "the store was restored from a backup, and the call may have run since".to_owned()
             }
-            _ => "why: its process died while it ran; look whether it took effect",
+            (_, Some(because)) => format!("it ended without a result: {}", printable(because)),
+            (_, None) => "its process died while it ran".to_owned(),
         };
-        return vec![why.to_owned()];
+        return vec![format!("why: {how}; look whether it took effect")];
     }
     let decision = &wait["derivation"]["decision"];
     let findings = wait["derivation"]["findings"].as_array().cloned().unwrap_or_default();

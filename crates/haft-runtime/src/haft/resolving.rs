@@ -18,7 +18,6 @@ use serde_json::{Map, Value};
 
 use super::Haft;
 use super::error::ResolveError;
-use crate::cancellation::CancellationToken;
 use crate::error::{BatchError, InputError};
 use crate::registry::Registered;
 use crate::tool::{Run, Scope};
@@ -465,7 +464,7 @@ impl Haft {
     ) -> Returned {
         let (attempt, actor) = (call.attempts, by.clone());
         let scope = Scope { session: open.session, turn: open.turn, call: call.id, attempt, actor };
-        let run = Run { scope, stop: CancellationToken::new() };
+        let run = Run::unstoppable(scope);
         self.toolbox.take_in_from_outside(&run, registered, &call.arguments, returned).await
     }
 }

@@ -13,7 +13,7 @@ use crate::cancellation::CancellationToken;
 use crate::driver::Shared;
 use crate::error::InputError;
 use crate::job::{Done, JobKey, Work};
-use crate::performer::{Job, Performer, Task};
+use crate::performer::{Entry, Job, Performer, Task};
 
 /// A retry that is due sooner is not left to the sweeps.
 const SHORT_WAIT: Millis = Millis::from_secs(10);
@@ -107,6 +107,7 @@ impl<P: Performer> SessionTask<P> {
             turn: open.turn,
             task,
             stop: CancellationToken::new(),
+            entry: Entry::default(),
         }
     }
 
@@ -198,25 +199,30 @@ impl<P: Performer> SessionTask<P> {
     }
 }
 
-/// Waits for a job's end and tells its session.
+/// Waits for a job's end and tells its session. What a tool does after its time was up, or after
+/// it was told to stop, is told when it has been done: that settles a call in doubt.
 async fn report<P: Performer>(
     shared: Arc<Shared<P>>,
     session: SessionId,
     mailbox: mpsc::Sender<Letter>,
-    work: Work,
+    mut work: Work,
     number: u64,
 ) {
-    let (key, stop, task) = (work.key(), work.stop().clone(), work.abort_handle());
+    let (key, stop) = (work.key(), work.stop().clone());
     let input = work.ended(shared.stop_grace).await;
     if shared.leaving.is_cancelled() {
         // What would not stop must not keep a node that is gone, and its store with it.
-        task.abort();
+        work.abort();
     }
     shared.observer.pass(Boundary::JobEnded);
     let done = Done { key, number, input: Box::new(input), stopped: stop.is_cancelled() };
     if let Err(unread) = mailbox.send(Letter::Done(done)).await
         && let Letter::Done(done) = unread.0
     {
+        Shared::report_late(&shared, session, done);
+    }
+    if let Some(input) = work.late_word().await {
+        let done = Done { key, number, input: Box::new(input), stopped: true };
         Shared::report_late(&shared, session, done);
     }
 }

@@ -13,6 +13,7 @@ use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
 use crate::live::{Live, LiveStream};
+use crate::performer::Entry;
 use crate::registry::Registry;
 use crate::toolbox::{Policies, Redactor, Sealer};
 
@@ -37,6 +38,15 @@ struct Inner {
 pub(crate) struct Run {
     pub(crate) scope: Scope,
     pub(crate) stop: CancellationToken,
+    /// Whether the tool's code has been entered.
+    pub(crate) entry: Entry,
+}
+
+impl Run {
+    /// An attempt that nobody outside can stop.
+    pub(crate) fn unstoppable(scope: Scope) -> Self {
+        Self { scope, stop: CancellationToken::new(), entry: Entry::default() }
+    }
 }
 
 /// Which call it is.
@@ -71,6 +81,12 @@ impl ToolContext {
 
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.0.redactor
+    }
+
+    /// Notes that the tool's code is about to be entered; fails if it must not be any more.
+    pub(crate) fn enter(&self) -> Result<(), ToolError> {
+        self.require_going()?;
+        if self.0.run.entry.enter() { Ok(()) } else { Err(ToolError::cancelled()) }
     }
 
     pub(crate) fn scope(&self) -> &Scope {
@@ -112,7 +128,7 @@ impl ToolContext {
         let (session, call) = (SessionId::from_bits(fresh()?), CallId::from_bits(fresh()?));
         let scope = Scope { session, turn: 1, call, attempt: 1, actor: Actor::system() };
         let redactor = surroundings.redactor.clone();
-        Ok(Self::new(Run { scope, stop: CancellationToken::new() }, surroundings, redactor))
+        Ok(Self::new(Run::unstoppable(scope), surroundings, redactor))
     }
 
     /// Returns the session.
@@ -155,7 +171,8 @@ impl ToolContext {
     ///
     /// # Errors
     ///
-    /// [`ToolError::cancelled`], to be returned as it is.
+    /// [`ToolError::cancelled`], to be returned as it is if something may have been done already;
+    /// with [`ToolError::without_effect`] if nothing has.
     pub fn require_going(&self) -> Result<(), ToolError> {
         if self.stop().is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
     }

@@ -1,6 +1,7 @@
-/** `<haft-settlement>`: a call whose process died while it ran, and the three things to say about it. */
+/** `<haft-settlement>`: a call that may or may not have taken effect, and the three things to say about it. */
 
 import { h, icon } from "../dom.js";
+import { legible } from "../legible.js";
 import { exact } from "../time.js";
 import { WaitingElement } from "./waiting.js";
 
@@ -19,7 +20,8 @@ export class HaftSettlement extends WaitingElement {
       h("p", { class: "notice" }, icon("alert"), h("span", {},
         pending.reason === "restored"
           ? "The store was restored from a backup, and the call may have run since"
-          : `Its process died while it ran${pending.since ? ` (started ${exact(pending.since)})` : ""}`,
+          : pending.in_doubt_because ? `It ended without a result: ${legible(pending.in_doubt_because)}` : "Its process died while it ran",
+        pending.since ? ` (waiting since ${exact(pending.since)})` : "",
         ". Nobody but you can tell whether it took effect. It is not run again unless you say so.")),
       pending.barred ? h("p", { class: "notice bad" }, icon("alert"), `It may not be run again: ${pending.barred}`) : null,
       this.shownArguments(pending.arguments),

@@ -9,6 +9,7 @@ mod channels;
 mod cluster;
 mod deleted;
 mod doors;
+mod doubt;
 mod environments;
 mod grants;
 mod house;

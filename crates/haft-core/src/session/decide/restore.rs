@@ -46,7 +46,13 @@ impl Draft {
             }
             Phase::Running { attempt, .. } | Phase::Verifying { attempt, .. } => {
                 let (attempt, plan) = (*attempt, RecoveryPlan::Ask);
-                self.emit(Event::CallInterrupted { call: id, attempt, plan })?;
+                self.emit(Event::CallInterrupted {
+                    call: id,
+                    attempt,
+                    plan,
+                    failure: None,
+                    may_still_run: false,
+                })?;
                 self.doubt(id, SuspensionKind::Settlement)
             }
             Phase::Waiting(wait) if wait.kind == SuspensionKind::Elicitation => {

@@ -130,6 +130,8 @@ struct Card {
     changes: Option<String>,
     preview: Option<Preview>,
     reason: Option<SuspendReason>,
+    /// The last attempt that ended without a result, and how it ended if its process lived.
+    interrupted: Option<(u32, Option<String>)>,
     /// Who said yes in the round that is open.
     endorsed: Vec<DecidedBy>,
 }
@@ -145,6 +147,7 @@ impl Card {
                 changes: None,
                 preview: None,
                 reason: None,
+                interrupted: None,
                 endorsed: Vec::new(),
             });
             return;
@@ -153,7 +156,7 @@ impl Card {
         match event {
             Event::CallSuspended { reason, preview, .. } => {
                 card.reason = Some(*reason);
-                card.preview = preview.clone().or(card.preview.take());
+                card.preview = preview.clone().or_else(|| card.preview.take());
                 card.endorsed.clear();
             }
             Event::CallEndorsed { resolution, by, .. } => {
@@ -161,14 +164,19 @@ impl Card {
                 let (kind, at) = (DecidedKind::Approve, entry.at);
                 card.endorsed.push(DecidedBy { resolution, by, kind, at });
             }
-            Event::CallResolved { decision: Decided::Approve { arguments, .. }, .. } => {
-                if let Some(edited) = arguments {
-                    card.arguments = edited.clone();
-                }
-            }
+            Event::CallResolved {
+                decision: Decided::Approve { arguments: Some(edited), .. },
+                ..
+            } => card.arguments = edited.clone(),
             Event::CallRedefined { contract, changes, .. } => {
                 card.contract = Arc::clone(contract);
                 card.changes = Some(changes.clone());
+            }
+            Event::CallInterrupted { attempt, failure, .. } => {
+                let how = failure.as_ref().map(|failure| failure.message.clone());
+                // A verification that was cut short leaves open what the attempt left open.
+                let before = card.interrupted.take().filter(|(of, _)| of == attempt);
+                card.interrupted = Some((*attempt, how.or(before.and_then(|(_, how)| how))));
             }
             Event::CallBarred { why, .. } => card.barred = Some(why.clone()),
             _ => {}
@@ -195,6 +203,7 @@ impl Card {
             "answer_schema": definition.and_then(|it| it.output_schema.as_ref().map(schema)),
             "preview": self.preview, "derivation": self.derivation, "changes": self.changes,
             "barred": self.barred,
+            "in_doubt_because": self.interrupted.as_ref().and_then(|(_, how)| how.as_deref()),
             "may_grant": !self.contract.gate.always_asks(),
             "approvals": {
                 "needed": self.contract.gate.n_approvals(), "given": self.endorsed,
