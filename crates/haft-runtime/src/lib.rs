@@ -10,6 +10,7 @@
 //! (`haft_core::session`). It does not know what tools there are: that is its [`Performer`]'s.
 
 mod artifacts;
+mod attempt_timer;
 mod boundary;
 mod cancellation;
 mod clock;
@@ -23,6 +24,7 @@ mod model;
 mod node_lease;
 mod outage;
 mod performer;
+mod pools;
 pub mod registry;
 pub mod schema;
 mod session_task;
@@ -35,6 +37,7 @@ mod toolbox;
 mod unwinding;
 
 pub use artifacts::{Artifacts, ArtifactsError, Found, Slice};
+pub use attempt_timer::{AttemptTimer, ClockPause};
 pub use boundary::{Boundary, Observer};
 pub use cancellation::CancellationToken;
 pub use clock::{Clock, ManualClock};
@@ -52,6 +55,7 @@ pub use model::{
 };
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
+pub use pools::{PoolLoad, Pools, QueuePlace};
 pub use standing::{HeldGrant, Holder, LedgerError};
 pub use supervision::supervise;
 #[doc(hidden)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use haft_core::session::{Call, Config, Input, Open, ToolChange};
 use haft_core::{Actor, SessionId};
 
+use crate::attempt_timer::AttemptTimer;
 use crate::cancellation::CancellationToken;
 
 /// Runs tools and asks models. The registry of tools is one; a harness that counts effects in a
@@ -46,6 +47,8 @@ pub struct Job {
     pub task: Task,
     /// Cancelled when it should stop.
     pub stop: CancellationToken,
+    /// Measures the time that it may take, and can be paused while a person is waited for.
+    pub timer: AttemptTimer,
 }
 
 /// What to do. Its event is durable; doing it is what follows.

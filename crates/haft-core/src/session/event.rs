@@ -305,6 +305,12 @@ pub enum Event {
         /// How.
         decision: Decided,
     },
+    /// A call may run and waits until a pool of its tool has room.
+    #[serde(rename = "call.queued")]
+    CallQueued {
+        /// The call.
+        call: CallId,
+    },
     /// An attempt began.
     #[serde(rename = "call.started")]
     CallStarted {
@@ -442,6 +448,7 @@ impl Event {
             | Self::CallSuspended { call, .. }
             | Self::CallEndorsed { call, .. }
             | Self::CallResolved { call, .. }
+            | Self::CallQueued { call }
             | Self::CallStarted { call, .. }
             | Self::CallRetryScheduled { call, .. }
             | Self::CallInterrupted { call, .. }
@@ -507,6 +514,7 @@ impl Event {
             Self::CallSuspended { .. } => "call.suspended",
             Self::CallEndorsed { .. } => "call.endorsed",
             Self::CallResolved { .. } => "call.resolved",
+            Self::CallQueued { .. } => "call.queued",
             Self::CallStarted { .. } => "call.started",
             Self::CallRetryScheduled { .. } => "call.retry_scheduled",
             Self::CallInterrupted { .. } => "call.interrupted",

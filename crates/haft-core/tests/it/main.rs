@@ -17,6 +17,7 @@ mod lifecycle;
 mod liveness;
 mod looping;
 mod properties;
+mod queueing;
 mod reports;
 mod spending;
 mod stopping;

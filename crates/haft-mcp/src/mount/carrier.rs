@@ -5,13 +5,15 @@ use std::io;
 
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use rmcp::transport::{AuthClient, StreamableHttpClientTransport, TokioChildProcess, Transport};
+use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
 use tokio_util::either::Either;
+
+use super::program::Program;
 
 /// One type for each way, so that the protocol is compiled once.
 pub(super) enum Carrier {
     /// The stdin and stdout of a program.
-    Process(TokioChildProcess),
+    Process(Program),
     /// HTTP.
     Http(StreamableHttpClientTransport<reqwest::Client>),
     /// HTTP to a server that this node was authorized at.

@@ -21,6 +21,8 @@ use crate::questions::{Kind, Question, Questions};
 
 /// How often it is looked whether calls have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a server that asked a person is told that they have not answered yet.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 /// How much progress is kept that came before it was known whose it is.
 const EARLY_MAX: usize = 256;
 
@@ -200,10 +202,11 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let declined = || ElicitResult::new(ElicitationAction::Decline);
-        match self.0.ask(Kind::Elicitation, &request).await {
+        let asked = self.0.ask(Kind::Elicitation, &request);
+        match told_meanwhile(&context, asked).await {
             Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_else(|_| declined())),
             Err(_) if self.0.asking().is_none() => Ok(declined()),
             Err(_) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
@@ -258,6 +261,27 @@ impl ClientHandler for Handler {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.0.changed();
+    }
+}
+
+/// Tells a server that wants to know it that a person has not answered yet, so that it does not
+/// give up on its question.
+async fn told_meanwhile<T>(
+    context: &RequestContext<RoleClient>,
+    asked: impl Future<Output = T>,
+) -> T {
+    let Some(token) = context.meta.get_progress_token() else { return asked.await };
+    let mut asked = std::pin::pin!(asked);
+    let mut n_told = 0.0;
+    loop {
+        if let Ok(answer) = tokio::time::timeout(TELL_EVERY, &mut asked).await {
+            return answer;
+        }
+        n_told += 1.0;
+        let waits = ProgressNotificationParam::new(token.clone(), n_told)
+            .with_message("a person has not answered yet");
+        // A server that is gone need not be told.
+        context.peer.notify_progress(waits).await.ok();
     }
 }
 

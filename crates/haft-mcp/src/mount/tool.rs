@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use haft_core::session::Returned;
-use haft_core::tool::{Definition, Idempotency, InterruptBehavior};
+use haft_core::tool::{Definition, Idempotency, InterruptBehavior, Pool};
 use haft_core::{
     CallResult, ContentBlock, Digest, ErrorClass, Failure, Millis, Output, SessionId, ToolName,
 };
@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::MountConfig;
 use super::desk::UnderWay;
+use super::lines::TOO_LARGE;
 use super::link::{Connected, Link};
 use super::links::Links;
 use super::oauth::Wanted;
@@ -63,6 +64,7 @@ impl MountedTool {
         definition.exec_timeout = config.timeout;
         definition.suspend_ttl = SUSPEND_TTL;
         definition.max_result_bytes = config.max_result_bytes;
+        definition.pools = pools(config, &wire_name);
         // What does not keep to its own schema is still what the server said.
         definition.output_schema = None;
         Ok(Self { definition, wire_name, digest, links, sessions })
@@ -180,6 +182,18 @@ impl Tool for MountedTool {
     }
 }
 
+/// What bounds how many calls of a tool are sent at once: its server's pool, and its own if the
+/// mount has a limit for it.
+fn pools(config: &MountConfig, wire_name: &str) -> Vec<Pool> {
+    let server = format!("mcp/{}", config.name);
+    let own = config.tool_limits.get(wire_name).map(|limit| {
+        let name = format!("{server}/{}", wire_name.chars().take(40).collect::<String>());
+        Pool { name, limit: *limit }
+    });
+    let server = Pool { name: server, limit: config.max_concurrent };
+    [server].into_iter().chain(own).collect()
+}
+
 /// Has what the server asks for answered by whoever called.
 async fn answers(
     link: &Link,
@@ -246,6 +260,11 @@ impl Drop for Unanswered {
 /// A server's own refusal is certain; a connection that broke leaves open what was done.
 fn failed(error: ServiceError) -> ToolError {
     match error {
+        ServiceError::McpError(error) if error.code.0 == TOO_LARGE => ToolError::new(format!(
+            "it ran, but its result was not kept: {}; raise `max_message_bytes` of the mount, or \
+             ask the tool for less",
+            error.message
+        )),
         ServiceError::McpError(error) => {
             ToolError::new(format!("the server refused the call: {}", error.message))
         }

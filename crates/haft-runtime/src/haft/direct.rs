@@ -12,7 +12,6 @@ use haft_core::{Actor, CallId, Outcome, Provenance, SessionId};
 use serde_json::{Map, Value};
 
 use super::error::CallError;
-use crate::cancellation::CancellationToken;
 use crate::registry::{Advertised, Refusal};
 use crate::tool::{Run, Scope};
 use crate::toolbox::{Found, Given, Toolbox};
@@ -114,7 +113,7 @@ impl Direct {
         let number = self.n_calls.fetch_add(1, Ordering::Relaxed);
         let call = CallId::from_bits(self.session.bits() ^ u128::from(number));
         let scope = Scope { session: self.session, turn: 1, call, attempt: 1, actor };
-        Run { scope, stop: CancellationToken::new() }
+        Run::new(scope)
     }
 
     async fn verdict(&self, run: &Run, found: &Found) -> Result<Verdict, CallError> {

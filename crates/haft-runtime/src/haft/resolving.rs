@@ -17,7 +17,6 @@ use serde_json::{Map, Value};
 
 use super::Haft;
 use super::error::ResolveError;
-use crate::cancellation::CancellationToken;
 use crate::error::InputError;
 use crate::registry::Registered;
 use crate::tool::{Run, Scope};
@@ -349,7 +348,7 @@ impl Haft {
     ) -> Returned {
         let (attempt, actor) = (call.attempts, by.clone());
         let scope = Scope { session: open.session, turn: open.turn, call: call.id, attempt, actor };
-        let run = Run { scope, stop: CancellationToken::new() };
+        let run = Run::new(scope);
         self.toolbox.take_in_from_outside(&run, registered, &call.arguments, returned).await
     }
 }

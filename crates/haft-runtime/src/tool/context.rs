@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::error::ToolError;
 use super::services::Services;
 use crate::artifacts::Artifacts;
+use crate::attempt_timer::{AttemptTimer, ClockPause};
 use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
@@ -37,6 +38,14 @@ struct Inner {
 pub(crate) struct Run {
     pub(crate) scope: Scope,
     pub(crate) stop: CancellationToken,
+    pub(crate) timer: AttemptTimer,
+}
+
+impl Run {
+    /// An attempt that begins now and that nobody stops.
+    pub(crate) fn new(scope: Scope) -> Self {
+        Self { scope, stop: CancellationToken::new(), timer: AttemptTimer::default() }
+    }
 }
 
 /// Which call it is.
@@ -71,6 +80,10 @@ impl ToolContext {
 
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.0.redactor
+    }
+
+    pub(crate) fn timer(&self) -> &AttemptTimer {
+        &self.0.run.timer
     }
 
     pub(crate) fn scope(&self) -> &Scope {
@@ -112,7 +125,7 @@ impl ToolContext {
         let (session, call) = (SessionId::from_bits(fresh()?), CallId::from_bits(fresh()?));
         let scope = Scope { session, turn: 1, call, attempt: 1, actor: Actor::system() };
         let redactor = surroundings.redactor.clone();
-        Ok(Self::new(Run { scope, stop: CancellationToken::new() }, surroundings, redactor))
+        Ok(Self::new(Run::new(scope), surroundings, redactor))
     }
 
     /// Returns the session.
@@ -158,6 +171,12 @@ impl ToolContext {
     /// [`ToolError::cancelled`], to be returned as it is.
     pub fn require_going(&self) -> Result<(), ToolError> {
         if self.stop().is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Stops the clock of this attempt until what is returned is dropped: the time that a person
+    /// takes to answer does not count against the tool's `exec_timeout`.
+    pub fn pause_clock(&self) -> ClockPause {
+        self.0.run.timer.pause()
     }
 
     /// Tells whoever listens how far the call is. Nothing is recorded.

@@ -105,9 +105,10 @@ impl Toolbox {
         if let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
             return ended.unwrap_or_else(panicked);
         }
-        match tokio::time::timeout(limit.into(), caught).await {
-            Ok(ended) => ended.unwrap_or_else(panicked),
-            Err(_) => {
+        let timer = context.timer().clone();
+        tokio::select! {
+            ended = caught => ended.unwrap_or_else(panicked),
+            () = timer.elapsed(limit.into()) => {
                 context.stop().cancel();
                 failed(ErrorClass::Timeout, "it ran out of time and was stopped")
             }

@@ -16,7 +16,6 @@ use super::intake::Origin;
 use super::middleware::{Invocation, Next};
 use super::policy::Wish;
 use super::{Redactor, Toolbox, references};
-use crate::cancellation::CancellationToken;
 use crate::fresh::fresh_bits;
 use crate::live::Step;
 use crate::registry::Registered;
@@ -204,7 +203,7 @@ impl Toolbox {
             return Err(ToolError::invalid(message));
         }
         let patience = Duration::from_millis(registered.spec().exec_timeout.0);
-        let run = Run { scope, stop: CancellationToken::new() };
+        let run = Run::new(scope);
         let prepared = self.assemble(&run, registered, arguments).await?;
         let shown = tokio::time::timeout(patience, self.shown(&prepared)).await;
         shown.map_err(|_| ToolError::upstream("the preview took too long"))

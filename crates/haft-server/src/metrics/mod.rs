@@ -1,7 +1,8 @@
 //! `/metrics`: numbers for whoever watches the node, as Prometheus reads them.
 //!
-//! Labels are words of ours (routes as they are declared, kinds, classes), never what a caller
-//! sent, and never a tenant, a session, a tool or a model.
+//! Labels are words of ours (routes as they are declared, kinds, classes) and the names of the
+//! pools that an operator configured, never what a caller sent, and never a tenant, a session or a
+//! model.
 
 mod text;
 
@@ -92,6 +93,7 @@ pub(crate) async fn show(State(app): State<App>) -> Result<impl IntoResponse, Er
     requests(&mut page, app.metrics());
     work(&mut page, &app, &standing);
     webhooks(&mut page, app.metrics(), &standing);
+    queues(&mut page, &app);
     loops(&mut page, &app);
     if let Some(bytes) = resident() {
         let name = "process_resident_memory_bytes";
@@ -152,6 +154,21 @@ fn work(page: &mut Page, app: &App, standing: &Standing) {
     page.family(name, Kind::Counter, "Tokens of models; what a cache gave is part of the input.");
     for (direction, n) in ["input", "output", "cache_read"].into_iter().zip(tally.tokens) {
         page.sample(name, &[("direction", direction)], n);
+    }
+}
+
+/// The pools are named by whoever configures servers and tools.
+fn queues(page: &mut Page, app: &App) {
+    let loads = app.haft().driver().pools().loads();
+    let name = "haft_queue_length";
+    page.family(name, Kind::Gauge, "Calls that wait on this node until their pool has room.");
+    for load in &loads {
+        page.sample(name, &[("pool", &load.name)], load.n_queued as u64);
+    }
+    let name = "haft_pool_running";
+    page.family(name, Kind::Gauge, "Calls that run on this node, by the pool that bounds them.");
+    for load in &loads {
+        page.sample(name, &[("pool", &load.name)], load.n_running.into());
     }
 }
 

@@ -250,7 +250,9 @@ impl Projection {
                 self.set_awaited(call, Awaited::Nobody);
                 self.tell_running();
             }
-            Event::CallAdmitted { .. } | Event::CallStarted { .. } => self.tell_running(),
+            Event::CallAdmitted { .. } | Event::CallQueued { .. } | Event::CallStarted { .. } => {
+                self.tell_running();
+            }
             Event::CallResolved { call, resolution, decision, .. } => {
                 // What a sub-agent did is told as the result of the call.
                 if self.set_awaited(call, Awaited::Nobody) != Some(Awaited::Child) {
