@@ -17,6 +17,7 @@ mod hostile;
 mod https;
 mod mcp;
 mod mounted;
+mod outlived;
 mod policies;
 mod pty;
 mod readiness;

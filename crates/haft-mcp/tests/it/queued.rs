@@ -140,7 +140,7 @@ async fn a_large_result_arrives_as_an_artifact() {
         panic!("it ends")
     };
     let CallResult::Ok(output) = &outcome.result else { panic!("{outcome:?}") };
-    assert!(text(&outcome).len() <= 64 << 10, "the model reads a part");
+    assert!(text(&outcome).len() < 80 << 10, "the model reads a part");
     let [kept] = &*output.artifacts else { panic!("{:?}", output.artifacts) };
     assert_eq!(kept.bytes, BYTES as u64);
 }
