@@ -9,7 +9,7 @@ use crate::command::over_api;
 use crate::resolving::{Patience, json_argument, resolve};
 use crate::trouble::{Code, Trouble};
 
-/// Settles a call in doubt: its process died, and only a person can tell whether it took effect.
+/// Settles a call in doubt: only a person can tell whether it took effect.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The call, or the beginning of its id.

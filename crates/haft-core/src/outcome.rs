@@ -145,6 +145,12 @@ impl Failure {
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), debug: None, partial: None }
     }
+
+    /// The failure of a call of which nobody knows whether it took effect.
+    pub fn effect_unknown(why: &str) -> Self {
+        let message = format!("interrupted: it is not known whether this call took effect; {why}");
+        Self::new(ErrorClass::Interrupted, message)
+    }
 }
 
 /// The closed list of reasons for which a call fails.
@@ -161,13 +167,13 @@ pub enum ErrorClass {
     Policy,
     /// A precondition does not hold.
     Gate,
-    /// The attempt ran out of time.
+    /// The attempt ran out of time, and it is known that it changed nothing.
     Timeout,
-    /// Someone stopped it.
+    /// Someone stopped it, and it is known that it changed nothing.
     Cancelled,
     /// Nobody answered in time.
     Expired,
-    /// Its process died, and whether it took effect is not known.
+    /// It ended without a result, and whether it took effect is not known.
     Interrupted,
     /// The tool itself reports an error.
     ToolError,

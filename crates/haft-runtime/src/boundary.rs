@@ -1,4 +1,5 @@
 //! The places at which a process may die, made visible: so that a harness can die at every one.
+//! Applications reach them as `testing::{Boundary, Observer}`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,11 @@ pub enum Boundary {
     JobStarting,
     /// A tool has returned and nobody knows.
     JobEnded,
+}
+
+impl Boundary {
+    /// Every boundary, in the order in which a call passes them.
+    pub const ALL: [Self; 4] = [Self::Decided, Self::Appended, Self::JobStarting, Self::JobEnded];
 }
 
 /// Told of every boundary that a driver passes. Nothing in production listens.

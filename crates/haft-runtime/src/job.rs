@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{
-    AttemptEnded, AttemptReport, Input, ModelFailed, Preview, Previewed, Returned, Verification,
-    Verified,
+    AttemptEnded, AttemptReport, EffectUnknown, Input, ModelFailed, Preview, Previewed, Returned,
+    Verification, Verified,
 };
 use haft_core::{CallId, CallResult, Digest, ErrorClass, Failure, SessionId};
 use tokio::task::{JoinError, JoinHandle};
@@ -14,7 +14,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::attempt_timer::AttemptTimer;
 use crate::cancellation::CancellationToken;
-use crate::performer::{Job, Performer, Task};
+use crate::performer::{Entry, Job, Performer, Task};
 use crate::pools::Slot;
 
 /// What a job is known by within its session.
@@ -113,7 +113,9 @@ pub(crate) struct Work {
     limit: Option<Duration>,
     stop: CancellationToken,
     timer: AttemptTimer,
-    task: JoinHandle<Input>,
+    entry: Entry,
+    /// None once its end is known.
+    task: Option<JoinHandle<Input>>,
 }
 
 impl Work {
@@ -125,13 +127,14 @@ impl Work {
         slot: Option<Slot>,
         within: Span,
     ) -> Self {
-        let (key, limit, stop) = (job.task.key(), job.task.time_limit(), job.stop.clone());
-        let timer = job.timer.clone();
+        let (key, limit) = (job.task.key(), job.task.time_limit());
+        let (stop, timer, entry) = (job.stop.clone(), job.timer.clone(), job.entry.clone());
         let task = async move {
             let _slot = slot;
             performer.perform(job).await
         };
-        Self { key, limit, stop, timer, task: tokio::spawn(task.instrument(within)) }
+        let task = Some(tokio::spawn(task.instrument(within)));
+        Self { key, limit, stop, timer, entry, task }
     }
 
     pub(crate) fn key(&self) -> JobKey {
@@ -144,35 +147,120 @@ impl Work {
 
     /// Returns the input that its session waits for, if there is one by then.
     pub(crate) async fn ended_by(&mut self, until: Instant) -> Option<Input> {
-        let joined = tokio::time::timeout_at(until, &mut self.task).await.ok()?;
-        Some(reported(joined, self.key))
+        let task = self.task.as_mut()?;
+        let joined = tokio::time::timeout_at(until, task).await.ok()?;
+        self.task = None;
+        Some(self.reported(joined))
     }
 
     /// Returns the input that its session waits for, whatever happens.
-    pub(crate) async fn ended(mut self, grace: Duration) -> Input {
-        let (key, task) = (self.key, &mut self.task);
+    pub(crate) async fn ended(&mut self, grace: Duration) -> Input {
+        let Some(task) = self.task.as_mut() else { return self.reported_nothing() };
         let overrun = tokio::select! {
-            joined = &mut *task => return reported(joined, key),
+            joined = &mut *task => {
+                self.task = None;
+                return self.reported(joined);
+            }
             () = elapsed(self.limit, &self.timer) => Overrun::OutOfTime,
             () = stopped_for(&self.stop, grace) => Overrun::WouldNotStop,
         };
         match overrun {
             Overrun::OutOfTime => {
                 self.stop.cancel();
-                match tokio::time::timeout(grace, task).await {
-                    // It was done after all: what a tool did is told as it was.
-                    Ok(Ok(input)) if answers(&input, key) && is_success(&input) => input,
-                    Ok(_) => failed(key, ErrorClass::Timeout, "it ran out of time and was stopped"),
-                    Err(_) => {
-                        let message =
-                            "it ran out of time and could not be stopped; it may still be running";
-                        failed(key, ErrorClass::Timeout, message)
-                    }
+                let stopped = tokio::time::timeout(grace, task).await;
+                if stopped.is_ok() {
+                    self.task = None;
                 }
+                self.ended_late(stopped.ok())
             }
             Overrun::WouldNotStop => {
-                let message = "[cancelled] it could not be stopped; it may still be running";
-                failed(key, ErrorClass::Cancelled, message)
+                let message =
+                    "[cancelled] it was told to stop and did not; it may still be running";
+                self.failed(ErrorClass::Cancelled, message)
+            }
+        }
+    }
+
+    /// Returns the input for a job whose time was up, and which then ended like this or did not.
+    fn ended_late(&self, joined: Option<Result<Input, JoinError>>) -> Input {
+        let limit = self.limit.map(|limit| format!(" ({limit:?})")).unwrap_or_default();
+        match joined {
+            // It was done after all: what a tool did is told as it was.
+            Some(Ok(input)) if answers(&input, self.key) && is_success(&input) => input,
+            Some(Ok(input)) if answers(&input, self.key) && did_nothing(&input) => {
+                let message = format!("its time was up{limit} before it did anything");
+                returned_failure(self.key, Failure::new(ErrorClass::Timeout, message))
+            }
+            Some(_) => {
+                let message = format!("its time was up{limit}, and it was told to stop");
+                self.failed(ErrorClass::Timeout, &message)
+            }
+            None => {
+                let message = format!(
+                    "its time was up{limit}, it was told to stop and did not; it may still be running"
+                );
+                self.failed(ErrorClass::Timeout, &message)
+            }
+        }
+    }
+
+    /// Returns what the tool of an attempt did in the end, after its session was told that nobody
+    /// knows. Waits for as long as that takes.
+    pub(crate) async fn late_word(&mut self) -> Option<Input> {
+        if !matches!(self.key, JobKey::Execute { .. }) {
+            return None;
+        }
+        let joined = self.task.as_mut()?.await;
+        self.task = None;
+        joined.ok().filter(|input| answers(input, self.key) && is_success(input))
+    }
+
+    fn reported(&self, joined: Result<Input, JoinError>) -> Input {
+        match joined {
+            Ok(input) if !answers(&input, self.key) => self.reported_nothing(),
+            Ok(input) if self.stop.is_cancelled() => doubted(input),
+            Ok(input) => input,
+            Err(error) if error.is_panic() => {
+                self.failed(ErrorClass::Internal, "the tool panicked")
+            }
+            Err(_) => self.failed(ErrorClass::Cancelled, "[cancelled]"),
+        }
+    }
+
+    fn reported_nothing(&self) -> Input {
+        self.failed(ErrorClass::Internal, "the tool's host gave no answer to this")
+    }
+
+    /// Returns the input for a job that did not answer. An attempt whose tool may have been
+    /// entered may have done anything.
+    fn failed(&self, class: ErrorClass, message: &str) -> Input {
+        let failure = Failure::new(class, message);
+        match self.key {
+            JobKey::Model { turn, attempt } => {
+                Input::ModelFailed(ModelFailed { turn, attempt, failure, broke_off: false })
+            }
+            JobKey::Preview { call } => {
+                let trouble = Some(message.to_owned());
+                let preview =
+                    Preview { fingerprint: Digest::ZERO, targets: Vec::new(), diff: None, trouble };
+                Input::Previewed(Previewed { call, preview })
+            }
+            JobKey::Execute { call, attempt } if !self.entry.close() => {
+                let may_still_run = self.task.is_some();
+                let unknown = EffectUnknown { failure, may_still_run };
+                let report = AttemptReport::EffectUnknown(unknown);
+                Input::AttemptEnded(AttemptEnded { call, attempt, report })
+            }
+            JobKey::Execute { .. } => {
+                let message = format!("its tool was not run: {message}");
+                returned_failure(self.key, Failure { message, ..failure })
+            }
+            JobKey::Verify { call, attempt } => {
+                Input::Verified(Verified { call, attempt, verdict: Verification::Unknown })
+            }
+            // An errand that was cut short is run again by whoever looks next.
+            JobKey::Queue { .. } | JobKey::Child { .. } | JobKey::Parent | JobKey::Root => {
+                Input::Woken
             }
         }
     }
@@ -182,15 +270,6 @@ impl Work {
 enum Overrun {
     OutOfTime,
     WouldNotStop,
-}
-
-fn reported(joined: Result<Input, JoinError>, key: JobKey) -> Input {
-    match joined {
-        Ok(input) if answers(&input, key) => input,
-        Ok(_) => failed(key, ErrorClass::Internal, "the tool's host gave no answer to this"),
-        Err(error) if error.is_panic() => failed(key, ErrorClass::Internal, "the tool panicked"),
-        Err(_) => failed(key, ErrorClass::Cancelled, "[cancelled]"),
-    }
 }
 
 async fn elapsed(limit: Option<Duration>, timer: &AttemptTimer) {
@@ -233,6 +312,7 @@ fn is_success(input: &Input) -> bool {
         Input::AttemptEnded(ended) => match &ended.report {
             AttemptReport::Returned(returned) => matches!(returned.result, CallResult::Ok(_)),
             AttemptReport::WorldMoved { .. } | AttemptReport::Delegated(_) => true,
+            AttemptReport::EffectUnknown(_) => false,
         },
         Input::ModelAnswered(_) | Input::ContextSummarised(_) => true,
         Input::Previewed(previewed) => previewed.preview.trouble.is_none(),
@@ -241,26 +321,58 @@ fn is_success(input: &Input) -> bool {
     }
 }
 
-fn failed(key: JobKey, class: ErrorClass, message: &str) -> Input {
-    let failure = Failure::new(class, message);
-    match key {
-        JobKey::Model { turn, attempt } => {
-            Input::ModelFailed(ModelFailed { turn, attempt, failure, broke_off: false })
-        }
-        JobKey::Preview { call } => {
-            let trouble = Some(message.to_owned());
-            let preview =
-                Preview { fingerprint: Digest::ZERO, targets: Vec::new(), diff: None, trouble };
-            Input::Previewed(Previewed { call, preview })
-        }
-        JobKey::Execute { call, attempt } => {
-            let report = AttemptReport::Returned(Returned::from(CallResult::Err(failure)));
+/// Returns whether an attempt ended before it did anything.
+fn did_nothing(input: &Input) -> bool {
+    match attempt_failure(input) {
+        Some(failure) => match failure.class {
+            ErrorClass::Cancelled
+            | ErrorClass::InvalidArgs
+            | ErrorClass::UnknownTool
+            | ErrorClass::Denied
+            | ErrorClass::Policy
+            | ErrorClass::Gate => true,
+            ErrorClass::Timeout
+            | ErrorClass::Expired
+            | ErrorClass::Interrupted
+            | ErrorClass::ToolError
+            | ErrorClass::Upstream
+            | ErrorClass::RateLimited
+            | ErrorClass::Auth
+            | ErrorClass::Internal => false,
+        },
+        None => false,
+    }
+}
+
+fn attempt_failure(input: &Input) -> Option<&Failure> {
+    let Input::AttemptEnded(ended) = input else { return None };
+    match &ended.report {
+        AttemptReport::Returned(Returned { result: CallResult::Err(failure), .. }) => Some(failure),
+        AttemptReport::Returned(_)
+        | AttemptReport::WorldMoved { .. }
+        | AttemptReport::Delegated(_)
+        | AttemptReport::EffectUnknown(_) => None,
+    }
+}
+
+/// What a tool says that was told to stop and failed may be about the stopping, and not about what
+/// it did.
+fn doubted(input: Input) -> Input {
+    if did_nothing(&input) {
+        return input;
+    }
+    match (attempt_failure(&input).cloned(), input) {
+        (Some(failure), Input::AttemptEnded(AttemptEnded { call, attempt, .. })) => {
+            let unknown = EffectUnknown { failure, may_still_run: false };
+            let report = AttemptReport::EffectUnknown(unknown);
             Input::AttemptEnded(AttemptEnded { call, attempt, report })
         }
-        JobKey::Verify { call, attempt } => {
-            Input::Verified(Verified { call, attempt, verdict: Verification::Unknown })
-        }
-        // An errand that was cut short is run again by whoever looks next.
-        JobKey::Queue { .. } | JobKey::Child { .. } | JobKey::Parent | JobKey::Root => Input::Woken,
+        (_, input) => input,
     }
+}
+
+fn returned_failure(key: JobKey, failure: Failure) -> Input {
+    let JobKey::Execute { call, attempt } = key else { return Input::Woken };
+    let report = AttemptReport::Returned(Returned::from(CallResult::Err(failure)));
+    Input::AttemptEnded(AttemptEnded { call, attempt, report })
 }

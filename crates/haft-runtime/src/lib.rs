@@ -54,7 +54,7 @@ pub use model::{
     WakeWish,
 };
 pub use outage::Outage;
-pub use performer::{Job, Performer, Task};
+pub use performer::{Entry, Job, Performer, Task};
 pub use pools::{PoolLoad, Pools, QueuePlace};
 pub use standing::{HeldGrant, Holder, LedgerError};
 pub use supervision::supervise;

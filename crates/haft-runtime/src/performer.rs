@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use haft_core::session::{Call, Config, Input, Open, ToolChange};
 use haft_core::{Actor, SessionId};
@@ -15,7 +16,8 @@ pub trait Performer: Send + Sync + 'static {
     /// Does one thing and returns what came of it, as the input that the session waits for.
     ///
     /// It must not block, and should stop when `job.stop` is cancelled. A panic, or a return of
-    /// another kind of input, is reported as a failure of the job; it never ends the session.
+    /// another kind of input, is reported as an end of which nobody knows whether the call took
+    /// effect; it never ends the session.
     fn perform(&self, job: Job) -> impl Future<Output = Input> + Send;
 
     /// Returns how a call's tool has changed since the call was admitted, if it has. Asked about
@@ -49,6 +51,42 @@ pub struct Job {
     pub stop: CancellationToken,
     /// Measures the time that it may take, and can be paused while a person is waited for.
     pub timer: AttemptTimer,
+    /// Says whether a tool's code has been entered, for whoever can tell.
+    pub entry: Entry,
+}
+
+/// Whether the code of a call's tool has been entered, so that an attempt which ended before that
+/// is known to have done nothing. Clones are one.
+///
+/// Whoever says nothing may have entered it.
+#[derive(Debug, Clone, Default)]
+pub struct Entry(Arc<AtomicU8>);
+
+/// The code has not been entered.
+const OUTSIDE: u8 = 1;
+/// The code may have been entered.
+const INSIDE: u8 = 2;
+/// The code has not been entered and never will be.
+const CLOSED: u8 = 3;
+
+impl Entry {
+    /// Says that the code has not been entered and will not be without [`Entry::enter`].
+    pub fn stay_outside(&self) {
+        self.0.store(OUTSIDE, Ordering::SeqCst);
+    }
+
+    /// Says that the code is about to be entered; returns whether it still may be.
+    #[must_use]
+    pub fn enter(&self) -> bool {
+        let entered = |at| (at != CLOSED).then_some(INSIDE);
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, entered).is_ok()
+    }
+
+    /// Closes it for good if the code has not been entered, and returns whether that is so.
+    pub(crate) fn close(&self) -> bool {
+        let closed = |at| matches!(at, OUTSIDE | CLOSED).then_some(CLOSED);
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, closed).is_ok()
+    }
 }
 
 /// What to do. Its event is durable; doing it is what follows.

@@ -44,6 +44,7 @@
  * @property {Derivation} [derivation]
  * @property {string} [changes]
  * @property {string} [barred]
+ * @property {string | null} [in_doubt_because] how a call in doubt ended; none if its process died
  * @property {boolean} [may_grant]
  * @property {number} expires_at
  * @property {number} [since]

@@ -244,7 +244,7 @@ const HANDLERS = {
     call.attempt = event.attempt;
     model.finish(`${call.id} queue`, at);
     model.begin(`${call.id} run`, "run", `Attempt ${event.attempt}`, at, { item: call.id });
-    if (event.cause === "recovery") call.notes.push("Run again after a crash; repeating it is safe");
+    if (event.cause === "recovery") call.notes.push("Run again; its tool declares that repeating it is safe");
   }),
   "call.retry_scheduled": (model, event, at) => update(model, event.call, (call) => {
     call.state = "retrying";
@@ -254,7 +254,7 @@ const HANDLERS = {
   "call.interrupted": (model, event, at) => update(model, event.call, (call) => {
     model.finish(`${call.id} run`, at, "bad");
     call.state = event.plan === "verify" ? "verifying" : "ready";
-    call.notes.push(`Its process died during attempt ${event.attempt}`);
+    call.notes.push(event.failure ? `Attempt ${event.attempt} ended without a result: ${event.failure.message}` : `Its process died during attempt ${event.attempt}`);
   }),
   "call.verified": (model, event) => update(model, event.call, (call) => {
     call.notes.push({ applied: "Verified: it took effect", absent: "Verified: it did not take effect", unknown: "Could not be verified" }[/** @type {"applied"} */ (event.finding)] ?? event.finding);

@@ -25,7 +25,7 @@ export const REASONS = {
   world_moved: "It would now do something else than was shown; look again.",
   edited: "The arguments were edited; this is what they would do.",
   redefined: "The tool changed since it was shown.",
-  in_doubt: "Its process died while it ran.",
+  in_doubt: "It ended without a result, and nobody knows whether it took effect.",
 };
 
 /** @type {Record<string, string>} */

@@ -106,12 +106,17 @@ impl Screen {
                 let why = shortened(&rejection.message, LINE_MAX);
                 self.note(Tone::Bad, &format!("✗ {name}: {why}"));
             }
-            Event::CallInterrupted { call, .. } => {
+            Event::CallInterrupted { call, failure, .. } => {
                 let called = self.calls.get(call).map(|shown| shown.called.clone());
-                self.note(
-                    Tone::Bad,
-                    &format!("the process of {} died", called.unwrap_or_default()),
-                );
+                let called = called.unwrap_or_default();
+                let text = match failure {
+                    Some(failure) => {
+                        let why = shortened(&failure.message, LINE_MAX);
+                        format!("{called} ended without a result: {why}")
+                    }
+                    None => format!("the process of {called} died"),
+                };
+                self.note(Tone::Bad, &text);
             }
             Event::CallFinished { outcome } => self.finished(outcome),
             _ => {}

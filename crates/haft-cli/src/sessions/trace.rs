@@ -180,8 +180,13 @@ impl Tree {
                 let text = format!("failed, will try again: {}", failure.message);
                 self.in_call(*call, Node::new(text, at).toned(Tone::Warn));
             }
-            Event::CallInterrupted { call, attempt, .. } => {
-                let text = format!("its process died during attempt {attempt}");
+            Event::CallInterrupted { call, attempt, failure, .. } => {
+                let text = match failure {
+                    Some(failure) => {
+                        format!("attempt {attempt} ended without a result: {}", failure.message)
+                    }
+                    None => format!("its process died during attempt {attempt}"),
+                };
                 self.in_call(*call, Node::new(text, at).toned(Tone::Bad));
             }
             Event::CallFinished { outcome } => {

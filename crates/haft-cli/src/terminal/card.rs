@@ -112,8 +112,11 @@ fn shown_arguments(wait: &Value, has_diff: bool) -> Vec<String> {
 /// Why someone is asked: the findings that decided, or that nobody knows what happened.
 fn reasons(wait: &Value) -> Vec<String> {
     if wait["kind"] == "settlement" {
-        let why = "why: its process died while it ran; look whether it took effect";
-        return vec![why.to_owned()];
+        let how = match wait["in_doubt_because"].as_str() {
+            Some(because) => format!("it ended without a result: {}", printable(because)),
+            None => "its process died while it ran".to_owned(),
+        };
+        return vec![format!("why: {how}; look whether it took effect")];
     }
     let decision = &wait["derivation"]["decision"];
     let findings = wait["derivation"]["findings"].as_array().cloned().unwrap_or_default();

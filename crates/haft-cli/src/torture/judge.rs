@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use haft_core::session::{Decided, Event, RecoveryPlan};
+use haft_core::session::{Decided, Event, RecoveryPlan, VerifyFinding};
 use haft_core::tool::Recovery;
-use haft_core::{CallId, SessionId};
+use haft_core::{CallId, CallResult, ErrorClass, SessionId};
 use haft_store::Store;
 use serde::Serialize;
 
@@ -27,6 +27,9 @@ pub(super) struct Findings {
     pub(super) calls_retried: usize,
     pub(super) calls_reported_in_doubt: usize,
     pub(super) calls_run_again_safely: usize,
+    pub(super) calls_out_of_time: usize,
+    pub(super) calls_stopped: usize,
+    pub(super) connections_lost: usize,
     pub(super) violations: Vec<String>,
 }
 
@@ -54,6 +57,9 @@ impl fmt::Display for Findings {
             (self.calls_run_again_safely, "calls ran again after a crash, because that is safe"),
             (self.calls_verified, "were verified by their own tool"),
             (self.calls_retried, "were tried again after a failure"),
+            (self.calls_out_of_time, "ran out of time and may have taken effect"),
+            (self.calls_stopped, "were told to stop and may have taken effect"),
+            (self.connections_lost, "lost their connection and may have taken effect"),
             (self.calls_reported_in_doubt, "were reported as in doubt, for a person"),
             (self.settlements_acknowledged, "settlements were acknowledged"),
         ];
@@ -63,7 +69,11 @@ impl fmt::Display for Findings {
         }
         match self.violations.as_slice() {
             [] if self.holds() => {
-                write!(f, "nothing lost, nothing repeated, every call has one outcome")
+                write!(
+                    f,
+                    "nothing lost, nothing repeated, nothing claimed that is not known, \
+                     every call has one outcome"
+                )
             }
             [] => write!(f, "too little happened to prove anything; try more --kills"),
             violations => {
@@ -86,6 +96,12 @@ struct Told {
     rerun: bool,
     verified: bool,
     retried: bool,
+    /// How often someone who knows said that it did not happen and shall run.
+    sent_again: u32,
+    /// How its first attempt without a result ended.
+    unknown: Option<ErrorClass>,
+    /// How it failed, if it did.
+    failed: Option<ErrorClass>,
 }
 
 impl Told {
@@ -101,6 +117,9 @@ impl Told {
             rerun: false,
             verified: false,
             retried: false,
+            sent_again: 0,
+            unknown: None,
+            failed: None,
         }
     }
 }
@@ -165,16 +184,25 @@ fn hear_of_call(event: &Event, told: &mut Told) {
         Event::CallFinished { outcome } => {
             told.outcomes += 1;
             told.worked |= outcome.is_ok();
+            if let CallResult::Err(failure) = &outcome.result {
+                told.failed = Some(failure.class);
+            }
         }
         Event::CallResolved { decision: Decided::Approve { .. }, .. } => told.approved += 1,
-        Event::CallResolved { decision: Decided::Happened { .. } | Decided::RunAgain, .. } => {
-            told.settled += 1
+        Event::CallResolved { decision: Decided::Happened { .. }, .. } => told.settled += 1,
+        Event::CallResolved { decision: Decided::RunAgain, .. } => {
+            told.settled += 1;
+            told.sent_again += 1;
         }
-        Event::CallInterrupted { plan, .. } => {
+        Event::CallInterrupted { plan, failure, .. } => {
+            told.unknown = told.unknown.or(failure.as_ref().map(|failure| failure.class));
             told.in_doubt |= *plan != RecoveryPlan::Rerun;
             told.rerun |= *plan == RecoveryPlan::Rerun;
         }
-        Event::CallVerified { .. } => told.verified = true,
+        Event::CallVerified { finding, .. } => {
+            told.verified = true;
+            told.sent_again += u32::from(*finding == VerifyFinding::Absent);
+        }
         Event::CallRetryScheduled { .. } => told.retried = true,
         _ => {}
     }
@@ -216,6 +244,12 @@ fn compare(told: &BTreeMap<CallId, Told>, world: &World, findings: &mut Findings
         let effects = world.effects.get(call).copied().unwrap_or(0);
         findings.calls_verified += usize::from(told.verified);
         findings.calls_retried += usize::from(told.retried);
+        match told.unknown {
+            Some(ErrorClass::Timeout) => findings.calls_out_of_time += 1,
+            Some(ErrorClass::Interrupted) => findings.connections_lost += 1,
+            Some(_) => findings.calls_stopped += 1,
+            None => {}
+        }
         let wrong = wrongs(told, effects);
         findings.violations.extend(wrong.into_iter().map(|wrong| format!("{call}: {wrong}")));
     }
@@ -238,6 +272,14 @@ fn wrongs(told: &Told, effects: u32) -> Vec<String> {
     }
     if effects > 0 && !told.worked && !told.in_doubt {
         wrongs.push("it happened, and was neither reported as done nor as in doubt".to_owned());
+    }
+    if let Some(class) = told.failed.filter(|class| *class != ErrorClass::Interrupted)
+        && effects > 0
+    {
+        wrongs.push(format!("it happened, and its outcome `{class}` claims that it did not"));
+    }
+    if !repeatable && told.starts > 1 + told.sent_again {
+        wrongs.push(format!("started {} times, and nobody said so", told.starts));
     }
     if told.worked && effects == 0 {
         wrongs.push("reported as done, and nothing happened".to_owned());
@@ -289,7 +331,25 @@ mod tests {
     #[test]
     fn an_unsafe_call_that_took_effect_twice_is_a_violation() {
         let told = Told { outcomes: 1, starts: 2, worked: true, ..Told::proposed(Recovery::Ask) };
+        let told = Told { sent_again: 1, ..told };
         assert_eq!(wrongs(&told, 1), [""; 0]);
         assert_eq!(wrongs(&told, 2), ["2 effects of a call that must not be repeated"]);
+        let by_itself = Told { sent_again: 0, ..told };
+        assert_eq!(wrongs(&by_itself, 1), ["started 2 times, and nobody said so"]);
+    }
+
+    #[test]
+    fn an_outcome_that_claims_what_is_not_so_is_a_violation() {
+        let failed = |class| Told {
+            outcomes: 1,
+            starts: 1,
+            in_doubt: true,
+            failed: Some(class),
+            ..Told::proposed(Recovery::Ask)
+        };
+        let claim = ["it happened, and its outcome `timeout` claims that it did not"];
+        assert_eq!(wrongs(&failed(ErrorClass::Timeout), 1), claim);
+        assert_eq!(wrongs(&failed(ErrorClass::Timeout), 0), [""; 0]);
+        assert_eq!(wrongs(&failed(ErrorClass::Interrupted), 1), [""; 0]);
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use haft_core::session::{
-    Call, CallsProposed, Check, Config, Driver as DrivenBy, Input, PolicyFacts, Proposal, Refusal,
-    Resolution, Resolved, Settlement, SoundCall, SuspensionKind, Verification, Verified,
+    Call, CallCancelled, CallsProposed, Check, Config, Driver as DrivenBy, Input, PolicyFacts,
+    Proposal, Refusal, Resolution, Resolved, Settlement, SoundCall, SuspensionKind, Verification,
+    Verified,
 };
 use haft_core::tool::{Definition, Gate, Hook, Idempotency, Mutates, Retry, Schema, ToolSpec};
 use haft_core::{
@@ -21,6 +22,7 @@ use haft_store::{
     ErrorKind, NodeId, Page, Pending, PendingFilter, SessionFilter, SessionStatus, Tenant,
 };
 
+use super::faults::{Fault, FaultyTools};
 use super::world::{Ack, Pen, World};
 use crate::Verdict;
 use crate::audit::sessions;
@@ -46,6 +48,9 @@ pub(crate) struct LifeArgs {
 /// How often a new session begins, and people look: fast enough that a process is always at
 /// work, slow enough that what it leaves behind can be settled.
 const PACE: Duration = Duration::from_millis(5);
+
+/// How long a call that was told to stop is waited for.
+const STOP_GRACE: Duration = Duration::from_millis(20);
 
 /// How long a silent node keeps its sessions.
 pub(super) const LEASE_TTL: Duration = Duration::from_millis(1500);
@@ -76,6 +81,7 @@ struct Life {
     directory: PathBuf,
     pen: Arc<Pen>,
     tools: Tools,
+    faulty: FaultyTools,
     patience: Millis,
     person: Actor,
     tenant: Tenant,
@@ -119,7 +125,7 @@ impl Tools {
     }
 }
 
-fn tool(
+pub(super) fn tool(
     name: &str,
     mutates: Mutates,
     change: impl FnOnce(&mut Definition),
@@ -141,6 +147,7 @@ impl Life {
         let mut settings = Settings::new(NodeId::new(&format!("life-{}", std::process::id()))?);
         settings.sweep_every = Duration::from_millis(20);
         settings.lease_ttl = LEASE_TTL;
+        settings.stop_grace = STOP_GRACE;
         settings.observer = args.die_at.map_or_else(Observer::default, die_at);
         let patience = if args.nodes > 1 { PATIENCE } else { Millis(0) };
         let hands = Hands::new(Arc::clone(&pen), &args.directory, patience);
@@ -150,6 +157,7 @@ impl Life {
             directory: args.directory.clone(),
             pen,
             tools: Tools::new()?,
+            faulty: FaultyTools::new()?,
             patience,
             person: Actor::user(ActorId::new("torturer")?),
             tenant: Tenant::new("torture")?,
@@ -169,15 +177,27 @@ impl Life {
             let Some(session) = left_to_others(opened)? else { continue };
             self.pen.acknowledged([Ack::Opened(session)])?;
             let Tools { charge, mail, dig, ship, book, look } = &self.tools;
-            let calls = [mail, charge, book, look, charge, dig, ship];
+            let FaultyTools { slow, halted, lost } = &self.faulty;
+            let calls = [halted, mail, charge, book, look, charge, dig, ship, slow, lost];
             let calls = calls.into_iter().map(|tool| self.proposal(tool));
             let calls = calls.collect::<anyhow::Result<Vec<_>>>()?;
+            let stopped = calls.first().map(|call| call.id);
             let acks: Vec<_> = calls.iter().map(|call| Ack::Proposed(call.id)).collect();
             let proposed = Input::CallsProposed(CallsProposed { calls });
             if left_to_others(self.driver.input(session, proposed).await)?.is_some() {
                 self.pen.acknowledged(acks)?;
+                if let Some(call) = stopped {
+                    self.stop(session, call).await?;
+                }
             }
         }
+    }
+
+    /// Stops a call, as a person does who changed their mind.
+    async fn stop(&self, session: SessionId, call: CallId) -> anyhow::Result<()> {
+        let stopped = CallCancelled { call, by: self.person.clone(), note: None };
+        let stopped = self.driver.input(session, Input::CallCancelled(stopped)).await;
+        left_to_others(stopped).map(|_| ())
     }
 
     fn proposal(&self, tool: &ToolSpec) -> anyhow::Result<Proposal> {
@@ -349,6 +369,13 @@ impl Performer for Hands {
                 tokio::time::sleep(DIGGING / 2).await;
                 dug
             }
+            Task::Execute { call, attempt, fingerprint } => match Fault::of(&call) {
+                Some(fault) => fault.strike(&self.pen, &call, attempt, &job.stop).await,
+                None => {
+                    let task = Task::Execute { call, attempt, fingerprint };
+                    hands::perform(task, |call| self.execute(call))
+                }
+            },
             task => hands::perform(task, |call| self.execute(call)),
         }
     }

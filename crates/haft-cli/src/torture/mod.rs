@@ -4,8 +4,11 @@
 //! Effects are counted outside the store, in a file of their own. People are played by the
 //! process itself: it approves what waits, and settles what is in doubt after looking at the
 //! world, as a careful person would. What it was acknowledged it writes down before going on.
+//! Some of its tools run out of time, are told to stop or lose their connection, after they took
+//! effect or before.
 
 mod duel;
+mod faults;
 mod judge;
 mod life;
 mod world;

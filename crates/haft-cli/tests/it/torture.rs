@@ -39,6 +39,9 @@ fn d4_fifty_kills_on_sqlite_lose_nothing_and_repeat_nothing() {
     let kills = number(&report, "/kills_at_boundaries") + number(&report, "/kills_at_random");
     assert!(kills >= 50);
     assert!(number(&report, "/findings/calls_reported_in_doubt") > 0, "some died inside a tool");
+    for fault in ["calls_out_of_time", "calls_stopped", "connections_lost"] {
+        assert!(number(&report, &format!("/findings/{fault}")) > 0, "no {fault}: {report}");
+    }
     audit_finds_it_whole(&directory.path().join("store"));
 }
 

@@ -335,7 +335,7 @@ pub enum Event {
         /// When the next one is due.
         due: Timestamp,
     },
-    /// The process that ran an attempt died; whether it took effect is not known.
+    /// An attempt ended without a result; whether it took effect is not known.
     #[serde(rename = "call.interrupted")]
     CallInterrupted {
         /// The call.
@@ -344,6 +344,12 @@ pub enum Event {
         attempt: u32,
         /// What is done about it.
         plan: RecoveryPlan,
+        /// How it ended; `None` if its process died.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<Failure>,
+        /// Whether its code may still be running, because it did not stop when it was told to.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        may_still_run: bool,
     },
     /// The tool's verify hook said what became of an interrupted attempt.
     #[serde(rename = "call.verified")]
@@ -608,7 +614,8 @@ pub enum RecoveryPlan {
     Verify,
     /// A person is asked.
     Ask,
-    /// It is reported as it is, because someone had already stopped the session.
+    /// Nothing more is done, and its outcome says what is known: someone had already stopped the
+    /// session, or the tool only reads and is not tried again.
     Report,
 }
 

@@ -380,6 +380,20 @@ pub enum AttemptReport {
     },
     /// The tool gives the work to a child.
     Delegated(Box<Delegation>),
+    /// The attempt ended, and nobody can say whether it took effect: its time was up, it was told
+    /// to stop, it panicked, its connection broke, or its tool says so. It is then treated like an
+    /// attempt whose process died, unless the tool only reads.
+    EffectUnknown(EffectUnknown),
+}
+
+/// How an attempt ended that may or may not have taken effect.
+#[derive(Debug, Clone)]
+pub struct EffectUnknown {
+    /// What happened to it.
+    pub failure: Failure,
+    /// Whether its code may still be running, because it did not stop when it was told to. Then
+    /// no look at the world can show that it will not take effect.
+    pub may_still_run: bool,
 }
 
 /// What a tool returned.

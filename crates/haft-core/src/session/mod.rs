@@ -38,17 +38,17 @@ pub use evolve::{Corrupt, evolve};
 pub use goal::{ActiveGoal, Goal, GoalError};
 pub use input::{
     AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, Check, ChildOpened,
-    ChildStopped, ClientGone, ContextSummarised, Ended, Expired, GoalSet, GrantOffered,
-    GrantRevoked, Granted, Input, Interrupted, MODEL_ASKS_MAX, MessageArrived, ModelAnswered,
-    ModelFailed, Opened, ParentTold, PolicyFacts, Previewed, Proposal, ProviderResult,
-    Reconfigured, RetryDue, Returned, SlotTaken, SoundCall, ToolChange, ToolChanged, TurnAsked,
-    Verification, Verified, WakeCancelled, WakeQueued,
+    ChildStopped, ClientGone, ContextSummarised, EffectUnknown, Ended, Expired, GoalSet,
+    GrantOffered, GrantRevoked, Granted, Input, Interrupted, MODEL_ASKS_MAX, MessageArrived,
+    ModelAnswered, ModelFailed, Opened, ParentTold, PolicyFacts, Previewed, Proposal,
+    ProviderResult, Reconfigured, RetryDue, Returned, SlotTaken, SoundCall, ToolChange,
+    ToolChanged, TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
 pub use report::{Ask, Report, Word};
 pub use resolution::{Edit, Fit, Resolution, Resolved, Settlement};
 pub use spend::Allowance;
-pub use state::{Activity, Call, DecidedBy, Open, Phase, State, Stopping};
+pub use state::{Activity, Call, DecidedBy, OnAbsent, Open, Phase, State, Stopping};
 pub use summary::Summary;
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};
 pub use toolset::{Agent, Environment, McpTool, Network, Toolset};

@@ -69,7 +69,10 @@ pub enum Refusal {
         call: CallId,
     },
     /// The call runs and cannot be stopped.
-    #[error("the call is running and its tool declares that it must not be stopped")]
+    #[error(
+        "the call is running, and its tool does not declare that its calls can be stopped \
+         (`interrupt = cancel`), so it is left to finish"
+    )]
     NotCancellable,
     /// There is no such grant in this session.
     #[error("no such grant in this session")]

@@ -177,7 +177,7 @@ pub struct Call {
     pub rounds: u32,
     /// How often it was started.
     pub attempts: u32,
-    /// How often a crash interrupted it.
+    /// How often it ended without a result, by a crash or otherwise.
     pub recoveries: u32,
     /// The decisions about its waits, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -188,6 +188,10 @@ pub struct Call {
     /// Why it may not run again, when its tool has changed in a way that forbids it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barred: Option<String>,
+    /// How its latest attempt ended, when that left open whether it took effect. `None` if its
+    /// process died, or nothing is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_doubt_because: Option<String>,
     /// What it is counted for towards the limits on spending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) counted: Option<Price>,
@@ -260,6 +264,9 @@ pub enum Phase {
         attempt: u32,
         /// Since when the attempt had run.
         started_at: Timestamp,
+        /// What is done if it did not take effect.
+        #[serde(default, skip_serializing_if = "OnAbsent::is_default")]
+        on_absent: OnAbsent,
     },
     /// It runs and was asked to stop.
     Cancelling {
@@ -267,6 +274,9 @@ pub enum Phase {
         attempt: u32,
         /// Since when.
         started_at: Timestamp,
+        /// What let it run. States that were stored by earlier versions do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        permit: Option<Permit>,
     },
     /// The provider runs it.
     AtProvider {
@@ -282,6 +292,26 @@ pub enum Phase {
         /// How it failed, if it did.
         failed: Option<ErrorClass>,
     },
+}
+
+/// What is done about a call whose verify hook says that an attempt did not take effect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnAbsent {
+    /// It runs again.
+    #[default]
+    RunAgain,
+    /// It is over, because someone told it to stop.
+    Cancel,
+    /// A person is asked: the attempt may still be running and take effect later.
+    Ask,
+}
+
+impl OnAbsent {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl State {
@@ -443,6 +473,7 @@ impl Call {
             decided: Vec::new(),
             child: None,
             barred: None,
+            in_doubt_because: None,
             counted: None,
         }
     }
@@ -457,6 +488,35 @@ impl Phase {
     /// Returns whether the call waits for room in the pools of its tool.
     pub fn is_queued(&self) -> bool {
         matches!(self, Self::Ready { queued_at: Some(_), .. })
+    }
+
+    /// Returns whether someone told the running attempt to stop.
+    pub(super) fn was_cancelled(&self) -> bool {
+        match self {
+            Self::Cancelling { .. } => true,
+            Self::Verifying { on_absent, .. } => *on_absent == OnAbsent::Cancel,
+            Self::Proposed
+            | Self::Previewing { .. }
+            | Self::Waiting(_)
+            | Self::Ready { .. }
+            | Self::Running { .. }
+            | Self::AtProvider { .. }
+            | Self::Settled { .. } => false,
+        }
+    }
+
+    /// Returns what let the attempt run that is under way.
+    pub(super) fn permit(&self) -> Option<&Permit> {
+        match self {
+            Self::Running { permit, .. } | Self::Verifying { permit, .. } => Some(permit),
+            Self::Cancelling { permit, .. } => permit.as_ref(),
+            Self::Proposed
+            | Self::Previewing { .. }
+            | Self::Waiting(_)
+            | Self::Ready { .. }
+            | Self::AtProvider { .. }
+            | Self::Settled { .. } => None,
+        }
     }
 
     /// Returns whether the call has no outcome yet.

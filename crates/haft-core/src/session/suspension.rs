@@ -64,7 +64,7 @@ pub enum SuspendReason {
     Edited,
     /// The tool is not what the approver was shown.
     Redefined,
-    /// Its process died while it ran.
+    /// It ran, and nobody knows whether it took effect.
     InDoubt,
     /// Its tool gave the work to a child.
     Delegated,

@@ -46,7 +46,7 @@ pub struct Contract {
     /// Whether a registered undo can take a call back.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reversal: Reversal,
-    /// What is done with a call that a crash interrupted.
+    /// What is done with a call that ended without a result.
     pub recovery: Recovery,
     /// What an interrupt does to a running call.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -72,7 +72,8 @@ pub struct Contract {
     pub spending: Spending,
 }
 
-/// What is done with a call that was running when its process died.
+/// What is done with a call of which nobody knows whether it took effect: its process died, it ran
+/// out of time, it was told to stop, or its tool says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recovery {
@@ -134,6 +135,12 @@ impl Contract {
             },
             spending: spending(definition),
         }
+    }
+
+    /// Returns whether a call certainly changes nothing: that is declared, for a tool of our own
+    /// that may be run again. A name and another server's hint are guesses.
+    pub fn only_reads(&self) -> bool {
+        self.mutates == Mutates::None && self.recovery == Recovery::Rerun
     }
 }
 

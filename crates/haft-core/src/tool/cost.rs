@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
+use super::behaviour::{Executor, Ownership};
 use super::contract::Contract;
 use crate::arguments::Arguments;
 use crate::permission::Amount;
@@ -127,12 +128,14 @@ pub enum Unpriced {
 }
 
 impl Contract {
-    /// Returns whether a call may spend anything, as far as is declared.
+    /// Returns whether a call may spend anything, as far as is declared. A question to a person
+    /// spends nothing. What another server runs may spend, whatever its name or its hints suggest.
     pub const fn may_spend(&self) -> bool {
-        match &self.spending {
-            Spending::Nothing => false,
-            Spending::Undeclared => self.mode.is_none(),
-            Spending::Untold | Spending::Told(_) => true,
+        match (&self.spending, self.executor, self.ownership) {
+            (Spending::Nothing, ..) | (Spending::Undeclared, Executor::Human, _) => false,
+            (Spending::Undeclared, _, Ownership::Mcp) => true,
+            (Spending::Undeclared, ..) => self.mode.is_none(),
+            (Spending::Untold | Spending::Told(_), ..) => true,
         }
     }
 
@@ -145,6 +148,7 @@ impl Contract {
         match &self.spending {
             Spending::Nothing => Ok(None),
             Spending::Undeclared if !self.may_spend() => Ok(None),
+            Spending::Undeclared if self.ownership == Ownership::Mcp => Err(Unpriced::Untold),
             Spending::Undeclared => Err(Unpriced::Undeclared),
             Spending::Untold => Err(Unpriced::Untold),
             Spending::Told(cost) => cost.of(arguments).map(Some),

@@ -1,6 +1,8 @@
 //! The rules that a definition must keep as a whole: one function per concern.
 
-use super::behaviour::{Executor, Hook, Ownership};
+use serde_json::{Map, Value};
+
+use super::behaviour::{Executor, Hook, Ownership, Undo, UndoSource};
 use super::cost::Told;
 use super::definition::{Definition, Problem};
 use super::facets::{FsAccess, ResolvedFacets, Spend};
@@ -172,6 +174,59 @@ fn check_cost(definition: &Definition, report: &mut Report<'_>) {
     }
 }
 
+/// A place that the call's arguments or result cannot have would be noticed only when someone
+/// wants to take a call back.
+fn check_undo_arguments(definition: &Definition, undo: &Undo, report: &mut Report<'_>) {
+    for (name, source) in &undo.arguments {
+        let (schema, place, what) = match source {
+            UndoSource::Argument(place) => (Some(&definition.input_schema), place, "arguments"),
+            UndoSource::Result(place) => (definition.output_schema.as_ref(), place, "result"),
+            UndoSource::Literal(_) => continue,
+        };
+        if schema.is_some_and(|schema| !may_hold(schema.value(), place.as_str())) {
+            let found = format!("`{name}` comes from `{place}`, which its {what} cannot have");
+            report("undo", found, "point at a place that the schema describes");
+        }
+    }
+}
+
+/// Returns whether a value that fits a schema may have something at a place. Only plain objects,
+/// lists and scalars are looked at; whatever else a schema says may allow it.
+fn may_hold(schema: &Value, place: &str) -> bool {
+    let mut schema = schema;
+    for segment in place.split('/').skip(1) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let Some(members) = schema.as_object() else { return schema != &Value::Bool(false) };
+        let is_open = ["$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "prefixItems"];
+        if is_open.iter().any(|keyword| members.contains_key(*keyword)) {
+            return true;
+        }
+        let is_number = !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
+        let member = members.get("properties").and_then(|properties| properties.get(&segment));
+        let other = ["additionalProperties", "patternProperties"]
+            .into_iter()
+            .filter_map(|keyword| members.get(keyword))
+            .any(|others| others != &Value::Bool(false));
+        let (has_properties, items) = (members.contains_key("properties"), members.get("items"));
+        schema = match (member, items) {
+            (Some(member), _) => member,
+            (None, Some(items)) if is_number => items,
+            (None, _) => return other || (!has_properties && !is_scalar(members)),
+        };
+    }
+    true
+}
+
+/// Returns whether a schema describes neither an object nor a list.
+fn is_scalar(members: &Map<String, Value>) -> bool {
+    let is_nested = |name: &Value| name == "object" || name == "array";
+    match members.get("type") {
+        Some(Value::Array(names)) => !names.iter().any(is_nested),
+        Some(name) => !is_nested(name),
+        None => false,
+    }
+}
+
 fn check_relations(definition: &Definition, facets: &ResolvedFacets, report: &mut Report<'_>) {
     if definition.depends_on.contains(&definition.name) {
         report("depends_on", "it names the tool itself".into(), "name only other tools");
@@ -186,6 +241,7 @@ fn check_relations(definition: &Definition, facets: &ResolvedFacets, report: &mu
         if undo.window == Millis(0) {
             report("undo", "a window of 0 ms".into(), "give a person time to use it");
         }
+        check_undo_arguments(definition, undo, report);
     }
     if let Some(found) = definition.mode.and_then(|mode| mode.contradiction(facets)) {
         report("mode", found.to_owned(), "declare a mode that is at least as strict, or none");
@@ -200,10 +256,11 @@ fn check_relations(definition: &Definition, facets: &ResolvedFacets, report: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pointer::JsonPointer;
     use crate::tool::{
         Facets, Gate, Injected, InjectedKind, Mode, Mutates, Precondition, Retry, Schema, ToolSpec,
-        Undo,
     };
+    use serde_json::json;
     use std::collections::BTreeMap;
 
     fn definition() -> Definition {
@@ -344,6 +401,45 @@ mod tests {
         refused(with(Mode::SafeWrite, Mutates::Irreversible), "mode", "bounded");
         let strict = Definition { mode: Some(Mode::Local), ..definition() };
         assert!(ToolSpec::new(strict).is_ok());
+    }
+
+    // L5: a wrong pointer is found when the tool is registered, not when someone needs the undo.
+    #[test]
+    fn an_undo_points_at_what_a_call_can_have() {
+        let input = json!({
+            "type": "object", "additionalProperties": false,
+            "properties": {
+                "order": {"type": "string"},
+                "to": {"type": "object", "properties": {"name": {"type": "string"}}},
+                "lines": {"type": "array", "items": {"type": "object", "properties": {"n": {}}}},
+                "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "any": {},
+            },
+        });
+        let output = json!({"type": "object", "properties": {"id": {"type": "string"}}});
+        let undo = |source| Undo {
+            tool: "unsend".parse().unwrap(),
+            arguments: [("id".to_owned(), source)].into(),
+            window: Millis(9),
+        };
+        let with = |source: UndoSource| {
+            let mut definition = definition();
+            definition.input_schema = Schema::new(&input.to_string()).unwrap();
+            definition.output_schema = Some(Schema::new(&output.to_string()).unwrap());
+            definition.undo = Some(undo(source));
+            ToolSpec::new(definition)
+        };
+        let place = |text: &str| JsonPointer::new(text).unwrap();
+        for text in ["/order", "/to/name", "/lines/0/n", "/note/x", "/any/x/y"] {
+            with(UndoSource::Argument(place(text))).unwrap();
+        }
+        for text in ["/oder", "/to/nane", "/order/x", "/lines/0/m"] {
+            let error = with(UndoSource::Argument(place(text))).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{text}`")) && error.contains("undo"), "{error}");
+        }
+        with(UndoSource::Result(place("/id"))).unwrap();
+        let error = with(UndoSource::Result(place("/ID"))).unwrap_err().to_string();
+        assert!(error.contains("which its result cannot have"), "{error}");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::golden::assert_golden;
 use crate::world::{
-    World, ann, approve, browser, charge, child_opened, delegation, deny, email, grant_for,
-    mutating, offered_grant, ok, pooled, question, read, tool, wake_at,
+    World, ann, approve, browser, charge, child_opened, delegation, deny, effect_unknown, email,
+    grant_for, mutating, offered_grant, ok, pooled, question, read, tool, wake_at,
 };
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed,
@@ -220,6 +220,7 @@ fn call_inputs(world: &World, call: CallId) -> Vec<Column> {
         ("attempt ended", ended(AttemptReport::Returned(Returned::from(ok(""))))),
         ("attempt ended, world moved", ended(AttemptReport::WorldMoved { preview: preview() })),
         ("attempt ended, delegated", ended(AttemptReport::Delegated(delegation().into()))),
+        ("attempt ended, unknown", ended(effect_unknown(ErrorClass::Timeout))),
         ("verified absent", Input::Verified(Verified { call, attempt, verdict })),
         ("retry due", Input::RetryDue(RetryDue { call })),
         ("grant offered", Input::GrantOffered(GrantOffered { call, round, grant, policy })),

@@ -8,6 +8,7 @@ mod corpora;
 mod corpus;
 mod coverage;
 mod doubt;
+mod effect_unknown;
 mod goals;
 mod golden;
 mod grants;

@@ -13,10 +13,10 @@ use crate::world::{
 use haft_core::permission::{Level, Verdict};
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed, ClientGone,
-    Config, ContextSummarised, Decided, Delegation, Driver, Edit, Effect, Ended, Event, Expired,
-    Fit, GrantOffered, GrantRevoked, Granted, Input, Limits, MessageRule, ModelAnswered,
-    ModelFailed, Phase, PolicyFacts, Preview, Previewed, Proposal, Reconfigured, Refusal,
-    Resolution, RetryDue, Settlement, SlotTaken, State, Summary, ToolChange, ToolChanged,
+    Config, ContextSummarised, Decided, Delegation, Driver, Edit, Effect, EffectUnknown, Ended,
+    Event, Expired, Fit, GrantOffered, GrantRevoked, Granted, Input, Limits, MessageRule,
+    ModelAnswered, ModelFailed, Phase, PolicyFacts, Preview, Previewed, Proposal, Reconfigured,
+    Refusal, Resolution, RetryDue, Settlement, SlotTaken, State, Summary, ToolChange, ToolChanged,
     Verification, Verified, VerifyFinding, Wake, WakeQueued,
 };
 use haft_core::tool::{
@@ -33,6 +33,8 @@ pub(crate) enum Step {
     Say,
     Propose(Vec<(usize, u8)>),
     Return(usize, u8),
+    /// An attempt ends without a result; whether its code may still run.
+    EndUnknown(usize, bool),
     WorldMoves(usize),
     /// A tool gives its work to a child.
     Delegate(usize),
@@ -81,6 +83,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Say),
         6 => prop::collection::vec((0..TOOLS, 0..4u8), 0..5).prop_map(Step::Propose),
         6 => (pick.clone(), 0..5u8).prop_map(|(p, how)| Step::Return(p, how)),
+        3 => (pick.clone(), any::<bool>()).prop_map(|(p, runs)| Step::EndUnknown(p, runs)),
         1 => pick.clone().prop_map(Step::WorldMoves),
         3 => pick.clone().prop_map(Step::Delegate),
         2 => pick.clone().prop_map(Step::ChildTells),
@@ -226,6 +229,12 @@ fn report(world: &mut World, step: &Step) -> Option<Refusal> {
         Step::Return(pick, how) => {
             let report = AttemptReport::Returned(result(*how).into());
             world.input(ended(world, *pick, 0, report)).err()
+        }
+        Step::EndUnknown(pick, may_still_run) => {
+            let class = if pick % 2 == 0 { ErrorClass::Timeout } else { ErrorClass::Cancelled };
+            let failure = Failure::new(class, "its time was up");
+            let unknown = EffectUnknown { failure, may_still_run: *may_still_run };
+            world.input(ended(world, *pick, 0, AttemptReport::EffectUnknown(unknown))).err()
         }
         Step::WorldMoves(pick) => {
             let report = AttemptReport::WorldMoved { preview: preview() };
@@ -445,6 +454,60 @@ fn drain(world: &mut World) {
     panic!("the session does not end: {:?}", world.state);
 }
 
+/// What the log leaves open about calls, and whether an outcome claims to know it.
+#[derive(Default)]
+struct Doubts {
+    /// Calls that may change something, with an attempt that may or may not have.
+    open: BTreeSet<CallId>,
+    /// Calls that someone told to stop, and nobody told to run again.
+    cancelled: BTreeSet<CallId>,
+    /// Calls that must not run again because their verify hook saw no effect: someone stopped
+    /// them, or they may still be running.
+    not_again: BTreeSet<CallId>,
+    only_read: BTreeSet<CallId>,
+}
+
+impl Doubts {
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::CallProposed { call, contract, .. } if contract.only_reads() => {
+                self.only_read.insert(*call);
+            }
+            Event::CallCancelling { call, .. } => {
+                self.cancelled.insert(*call);
+                self.not_again.insert(*call);
+            }
+            Event::CallInterrupted { call, may_still_run, .. } => {
+                if !self.only_read.contains(call) {
+                    self.open.insert(*call);
+                }
+                if *may_still_run {
+                    self.not_again.insert(*call);
+                }
+            }
+            Event::CallStarted { call, .. } => {
+                self.open.remove(call);
+                self.not_again.remove(call);
+            }
+            Event::CallVerified { call, finding, .. } if *finding != VerifyFinding::Unknown => {
+                self.open.remove(call);
+            }
+            Event::CallResolved { call, decision: Decided::RunAgain, .. } => {
+                self.cancelled.remove(call);
+            }
+            Event::CallFinished { outcome } if self.open.contains(&outcome.call) => {
+                let CallResult::Err(failure) = &outcome.result else { return };
+                // A late word that the tool was never entered is knowledge.
+                let is_told = failure.message.starts_with("not run:");
+                let claims = matches!(failure.class, ErrorClass::Timeout | ErrorClass::Cancelled)
+                    && !is_told;
+                assert!(!claims, "an outcome claims to know: {failure:?}");
+            }
+            _ => {}
+        }
+    }
+}
+
 /// What the log says of each call, and whether it may say so.
 pub(crate) fn check_log(world: &World) {
     let mut asked = BTreeMap::new();
@@ -454,7 +517,9 @@ pub(crate) fn check_log(world: &World) {
     let mut ended = BTreeSet::new();
     let mut proposed = BTreeSet::new();
     let mut resolved = BTreeSet::new();
+    let mut doubts = Doubts::default();
     for event in world.events() {
+        doubts.hear(&event);
         match event {
             Event::CallProposed { call, derivation, contract, .. } => {
                 proposed.insert(call);
@@ -484,7 +549,9 @@ pub(crate) fn check_log(world: &World) {
                     _ => {}
                 }
             }
-            Event::CallVerified { call, finding: VerifyFinding::Absent, .. } => {
+            Event::CallVerified { call, finding: VerifyFinding::Absent, .. }
+                if !doubts.not_again.contains(&call) =>
+            {
                 starts_left.insert(call, 1);
             }
             Event::CallStarted { call, .. } => {
@@ -493,6 +560,8 @@ pub(crate) fn check_log(world: &World) {
                 let left = starts_left.get_mut(&call).unwrap();
                 let safe = matches!(recovery[&call], Recovery::Rerun | Recovery::RerunKeyed);
                 assert!(*left > 0 || safe, "an unsafe call ran twice on one permission");
+                let stopped = doubts.cancelled.contains(&call);
+                assert!(*left > 0 || !stopped, "a call ran again that someone told to stop");
                 *left = left.saturating_sub(1);
             }
             Event::CallFinished { outcome } => {

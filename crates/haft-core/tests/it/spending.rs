@@ -1,13 +1,17 @@
 //! Limits on what is spent: counted before anything runs, and fail closed.
 
-use crate::world::{World, ann, approve, arguments_of, delegation, deny, err, mutating, ok, tool};
+use crate::world::{
+    World, ann, approve, arguments_of, delegation, deny, err, mutating, ok, question, tool,
+};
 use haft_core::journal::replay;
 use haft_core::session::{
     Allowance, AttemptEnded, AttemptReport, Config, Decided, Delegation, Driver, Edit, Event, Fit,
     Input, Limits, Phase, Reconfigured, Refusal, RejectReason, Rejection, Resolution, State,
     ToolChange, ToolChanged,
 };
-use haft_core::tool::{Cost, Gate, Retry, Spend, Told, ToolSpec, Unit};
+use haft_core::tool::{
+    Cost, Definition, Facets, Gate, Mutates, Ownership, Retry, Spend, Told, ToolSpec, Unit,
+};
 use haft_core::{CallId, ErrorClass};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -122,6 +126,45 @@ fn a_call_whose_price_nobody_can_tell_is_refused_under_a_limit() {
     let mut free = World::caller();
     let call = free.propose(&untold, &json!({}));
     assert!(runs(&free, call), "without a limit nobody need tell");
+}
+
+// A question costs nothing, so asking is what a session without money can still do.
+#[test]
+fn a_question_to_a_person_is_asked_under_a_limit() {
+    let mut world = per_session(&[("EUR", "1")]);
+    let asked = world.propose(&question(), &json!({}));
+    assert!(matches!(world.phase(asked), Phase::Waiting(_)), "{:?}", world.phase(asked));
+}
+
+// Another server's word, or a harmless name, is no price.
+#[test]
+fn a_mounted_tool_that_nobody_priced_is_refused_under_a_limit() {
+    let mounted = |name: &str, mutates: Option<Mutates>| {
+        tool(name, |d| {
+            d.ownership = Ownership::Mcp;
+            d.gate = Gate::Auto;
+            d.facets.mutates = mutates;
+        })
+    };
+    let tools = [
+        mounted("get_weather", None),
+        mounted("get_time", Some(Mutates::None)),
+        mounted("delete_everything", Some(Mutates::Irreversible)),
+    ];
+    for spec in tools {
+        let mut world = per_session(&[("EUR", "1")]);
+        let call = world.propose(&spec, &json!({}));
+        assert!(!runs(&world, call), "{}", spec.name);
+        let message = rejected(&world, call).message;
+        assert!(message.contains("may spend"), "{message}");
+        let priced = Definition::clone(&spec);
+        let priced = ToolSpec::new(Definition {
+            facets: Facets { spend: Some(Spend::None), ..priced.facets.clone() },
+            ..priced
+        });
+        let call = world.propose(&priced.unwrap(), &json!({}));
+        assert!(runs(&world, call), "whoever mounts it may say that it spends nothing");
+    }
 }
 
 #[test]

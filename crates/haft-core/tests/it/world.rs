@@ -8,10 +8,10 @@ use haft_core::journal::{Entry, Head, replay};
 use haft_core::permission::{SourceReport, StandingGrant};
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, Awaits, CallsProposed, Check,
-    ChildOpened, Config, Decision, Delegation, Driver, Effect, Event, Expired, Hears, Input,
-    Interrupted, MessageArrived, ModelAnswered, Open, Opened, Parent, Phase, PolicyFacts, Priority,
-    Proposal, Refusal, Reply, Resolution, Resolved, Returned, SoundCall, State, Wake, accept,
-    decide, note,
+    ChildOpened, Config, Decision, Delegation, Driver, Effect, EffectUnknown, Event, Expired,
+    Hears, Input, Interrupted, MessageArrived, ModelAnswered, Open, Opened, Parent, Phase,
+    PolicyFacts, Priority, Proposal, Refusal, Reply, Resolution, Resolved, Returned, SoundCall,
+    State, Wake, accept, decide, note,
 };
 use haft_core::tool::{
     Definition, Executor, Facets, Gate, InterruptBehavior, Mutates, Pool, Schema, ToolSpec,
@@ -201,6 +201,17 @@ impl World {
         }
     }
 
+    /// The attempt that runs ends, and nobody knows whether it took effect.
+    pub(crate) fn ends_unknown(
+        &mut self,
+        call: CallId,
+        class: ErrorClass,
+    ) -> Result<Reply, Refusal> {
+        let attempt = self.open().call(call).unwrap().attempts;
+        let report = effect_unknown(class);
+        self.input(Input::AttemptEnded(AttemptEnded { call, attempt, report }))
+    }
+
     /// The attempt that runs returns this.
     pub(crate) fn returns(&mut self, call: CallId, result: CallResult) -> Result<Reply, Refusal> {
         self.returned(call, Returned::from(result))
@@ -315,6 +326,12 @@ pub(crate) fn agent() -> Actor {
 
 pub(crate) fn ok(text: &str) -> CallResult {
     CallResult::Ok(Output::of_text(text))
+}
+
+/// What is reported of an attempt that ended without a result, and certainly has ended.
+pub(crate) fn effect_unknown(class: ErrorClass) -> AttemptReport {
+    let failure = Failure::new(class, "its time was up");
+    AttemptReport::EffectUnknown(EffectUnknown { failure, may_still_run: false })
 }
 
 pub(crate) fn err(class: ErrorClass) -> CallResult {

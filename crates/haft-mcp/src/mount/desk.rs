@@ -1,7 +1,7 @@
 //! What a mounted server asks for and says while its calls run.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(super) struct Call {
     pub(super) context: ToolContext,
     /// How many questions were asked on its behalf.
     n_asked: AtomicU32,
+    /// Whether it may have reached the server.
+    pub(super) is_sent: AtomicBool,
     /// What its progress is told under.
     progress_token: Mutex<Option<ProgressToken>>,
 }
@@ -116,6 +118,7 @@ impl Desk {
             id,
             context,
             n_asked: AtomicU32::new(0),
+            is_sent: AtomicBool::new(false),
             progress_token: Mutex::default(),
         });
         lock(&self.calls).push(Arc::clone(&call));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use haft_core::session::Returned;
 use haft_core::tool::{Definition, Idempotency, InterruptBehavior, Pool};
@@ -86,17 +87,20 @@ impl MountedTool {
         arguments: ToolArguments,
         context: ToolContext,
     ) -> Result<Returned, ToolError> {
-        let mut connected = self.connected(link).await?;
+        let stop = context.stop().clone();
+        let mut connected = tokio::select! {
+            connected = self.connected(link) => connected?,
+            () = stop.cancelled() => return Err(ToolError::cancelled().without_effect()),
+        };
         let key = context.idempotency_key();
         let under_way = link.desk().begin(context);
         let mut params =
             CallToolRequestParams::new(self.wire_name.clone()).with_arguments(arguments);
         params.meta = serde_json::from_value(json!({"haft/callId": key})).ok();
         for _ in 0..ROUNDS_MAX {
-            let stopped = under_way.call.context.stop().cancelled();
             let response = tokio::select! {
                 response = self.requested(link, &mut connected, params.clone(), &under_way) => response?,
-                () = stopped => return Err(ToolError::cancelled()),
+                () = stop.cancelled() => return Err(stopped(&under_way)),
             };
             match response {
                 ServerResult::CallToolResult(result) => return Ok(returned(result)),
@@ -106,8 +110,8 @@ impl MountedTool {
                     params.request_state = needs.request_state;
                 }
                 _ => {
-                    return Err(ToolError::upstream(
-                        "the server gave a task that was not asked for",
+                    return Err(ToolError::unknown(
+                        "the server gave a task that was not asked for, which may go on",
                     ));
                 }
             }
@@ -174,9 +178,12 @@ impl Tool for MountedTool {
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
         Box::pin(async {
             let link = self.link(context.session()).await?;
-            let ran = self.run(&link, arguments, context).await;
-            let mut returned = ran.unwrap_or_else(ToolError::into_returned);
-            link.desk().redactor().returned(&mut returned);
+            let redactor = link.desk().redactor();
+            let mut returned = match self.run(&link, arguments, context).await {
+                Ok(returned) => returned,
+                Err(error) => return Err(error.masked(&redactor)),
+            };
+            redactor.returned(&mut returned);
             Ok(returned)
         })
     }
@@ -229,6 +236,7 @@ async fn sent(
     under_way: &UnderWay,
 ) -> Result<ServerResult, ServiceError> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    under_way.call.is_sent.store(true, Ordering::SeqCst);
     let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
     under_way.progresses_as(&handle.progress_token);
     let mut unanswered = Unanswered { peer: peer.clone(), request: Some(handle.id.clone()) };
@@ -268,10 +276,35 @@ fn failed(error: ServiceError) -> ToolError {
         ServiceError::McpError(error) => {
             ToolError::new(format!("the server refused the call: {}", error.message))
         }
-        other => ToolError::from_failure(Failure::new(
-            ErrorClass::Interrupted,
-            format!("the connection broke, so it is not known whether it took effect: {other}"),
-        )),
+        other if is_unreached(&other) => {
+            ToolError::upstream(format!("the server could not be reached, so nothing ran: {other}"))
+        }
+        other => {
+            ToolError::unknown(format!("the connection broke after the call was sent: {other}"))
+        }
+    }
+}
+
+/// Returns whether no connection to the server could be made for the request.
+fn is_unreached(error: &ServiceError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// What was sent may have been done, whatever the server makes of being told to stop.
+fn stopped(under_way: &UnderWay) -> ToolError {
+    match under_way.call.is_sent.load(Ordering::SeqCst) {
+        true => ToolError::unknown(
+            "it was stopped after it had been sent to the server; the server was told to stop, and \
+             has not answered",
+        ),
+        false => ToolError::cancelled().without_effect(),
     }
 }
 

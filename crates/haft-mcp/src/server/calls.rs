@@ -166,8 +166,13 @@ impl McpServer {
             SuspensionKind::ClientExec => format!("`{tool}` waits for its client to run it"),
             SuspensionKind::Child => format!("`{tool}` waits for a session of its own"),
             SuspensionKind::Settlement => format!(
-                "`{tool}` was interrupted, it is not known whether it took effect, and it waits \
-                 for a person to say so"
+                "`{tool}` ended without a result{}, it is not known whether it took effect, and it \
+                 waits for a person to say so; do not make the call again meanwhile",
+                waiting
+                    .in_doubt_because
+                    .as_deref()
+                    .map(|because| format!(" ({because})"))
+                    .unwrap_or_default()
             ),
         };
         let by_whom = match (waiting.kind, self.0.settings.consent) {

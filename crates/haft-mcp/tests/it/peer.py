@@ -32,6 +32,9 @@ def call(request):
         counter.write(name + "\n")
     if name == "die":
         os._exit(1)
+    if name == "refuse":
+        say({"id": request["id"], "error": {"code": -32000, "message": "not today"}})
+        return
     text = arguments.get("text", "")
     if name == "reveal":
         text = "the token is " + os.environ["TOKEN"]
@@ -67,6 +70,8 @@ def call(request):
 
 # Package runners and containers take their time before a server reads anything.
 time.sleep(float(os.environ.get("START_DELAY", "0")))
+if os.path.exists(f"{os.environ['COUNTER']}.slow"):
+    time.sleep(600)
 while True:
     message = read()
     method = message.get("method")

@@ -165,3 +165,51 @@ async fn a_result_that_is_too_large_fails_quickly() {
     };
     assert_eq!(text(&outcome), "still there");
 }
+
+// E2: what was sent and ran out of time may have been done, so that a person settles it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sent_call_that_runs_out_of_time_is_in_doubt() {
+    let (host, (_directory, counter)) = (Host::start(&TestPlace::new()).await, scratch());
+    let mut config = MountConfig::new(name("peer"), peer(&counter, &[("TOOLS", "hold")]));
+    config.timeout = Millis::from_secs(1);
+    host.mounts.mount(config, &user("ann")).await.unwrap();
+    let answer = host.answer(host.session, "peer_hold", json!({"text": "never"})).await;
+    assert!(matches!(answer, Answer::InDoubt(_)), "{answer:?}");
+    assert_eq!(done(&counter), ["hold"]);
+}
+
+// E2: what was sent and is cancelled may have been done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sent_call_that_is_cancelled_is_in_doubt() {
+    let (host, (_directory, counter)) = (Host::start(&TestPlace::new()).await, scratch());
+    let config = MountConfig::new(name("peer"), peer(&counter, &[("TOOLS", "hold")]));
+    host.mounts.mount(config, &user("ann")).await.unwrap();
+    let call = host.approved(host.session, "peer_hold", json!({"text": "never"})).await;
+    until("it is sent", || done(&counter) == ["hold"]).await;
+    let haft = host.node.haft();
+    haft.cancel(host.session, call, user("ann"), None).await.unwrap();
+    let answer = haft.wait(host.session, call).await.unwrap();
+    assert!(matches!(answer, Answer::InDoubt(_)), "{answer:?}");
+}
+
+// E2: a server's own refusal is certain, and so is what was never sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_and_a_call_that_was_never_sent_are_certain() {
+    let (host, (_directory, counter)) = (Host::start(&TestPlace::new()).await, scratch());
+    let mut config = MountConfig::new(name("peer"), peer(&counter, &[("TOOLS", "refuse,die")]));
+    config.timeout = Millis::from_secs(2);
+    host.mounts.mount(config, &user("ann")).await.unwrap();
+    let answer = host.answer(host.session, "peer_refuse", json!({})).await;
+    let Answer::Done(outcome) = answer else { panic!("{answer:?}") };
+    assert!(text(&outcome).contains("not today"), "{outcome:?}");
+    let answer = host.answer(host.session, "peer_die", json!({})).await;
+    assert!(matches!(answer, Answer::InDoubt(_)), "{answer:?}");
+    // It is started again for the next call, and does not come to read it.
+    std::fs::write(format!("{}.slow", counter.display()), "").unwrap();
+    let other = host.node.session().await;
+    let answer = host.answer(other, "peer_refuse", json!({})).await;
+    let Answer::Done(outcome) = answer else { panic!("{answer:?}") };
+    let CallResult::Err(failure) = &outcome.result else { panic!("{outcome:?}") };
+    assert_eq!(failure.class, ErrorClass::Timeout, "{failure:?}");
+    assert_eq!(done(&counter), ["refuse", "die"]);
+}

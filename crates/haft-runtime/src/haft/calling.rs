@@ -31,8 +31,9 @@ pub enum Answer {
     Done(Box<Outcome>),
     /// It waits for someone.
     Waiting(Box<Waiting>),
-    /// It was running when its process died, nobody can tell whether it took effect, and it
-    /// waits for a person who settles that.
+    /// It ended without a result (its process died, its time was up, it was told to stop, or its
+    /// tool says so), nobody can tell whether it took effect, and it waits for a person who
+    /// settles that.
     InDoubt(Box<Waiting>),
 }
 
@@ -57,6 +58,8 @@ pub struct Waiting {
     pub expires_at: Timestamp,
     /// What the call would do, when the tool can tell.
     pub preview: Option<Preview>,
+    /// How the attempt ended, for a call in doubt. `None` if its process died.
+    pub in_doubt_because: Option<String>,
 }
 
 #[haft_macros::boxed]
@@ -242,6 +245,7 @@ impl Haft {
                 Some(_) => self.shown(session, call, round).await?,
                 None => None,
             },
+            in_doubt_because: found.in_doubt_because.clone(),
         })
     }
 

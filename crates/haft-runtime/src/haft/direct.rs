@@ -113,7 +113,7 @@ impl Direct {
         let number = self.n_calls.fetch_add(1, Ordering::Relaxed);
         let call = CallId::from_bits(self.session.bits() ^ u128::from(number));
         let scope = Scope { session: self.session, turn: 1, call, attempt: 1, actor };
-        Run::new(scope)
+        Run::unstoppable(scope)
     }
 
     async fn verdict(&self, run: &Run, found: &Found) -> Result<Verdict, CallError> {

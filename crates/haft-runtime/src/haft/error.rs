@@ -64,6 +64,18 @@ pub enum UndoError {
     /// It did not do anything that could be taken back.
     #[error("the call did not succeed, so there is nothing to take back")]
     NothingDone,
+    /// Nobody knows whether it took effect, and someone can still settle that.
+    #[error(
+        "it is not known whether the call took effect; look, and settle it first: \
+         only a call that happened can be taken back"
+    )]
+    InDoubt,
+    /// Nobody knows whether it took effect, and it was left at that.
+    #[error(
+        "it was never found out whether the call took effect, so Haft does not take it back; \
+         look, and make the compensating call yourself if it did"
+    )]
+    NotKnown,
     /// The time for it is over.
     #[error("it could be taken back until {until}, which is over")]
     TooLate {
@@ -95,7 +107,7 @@ impl UndoError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NoUndo { .. } | Self::Missing { .. } | Self::Sealed { .. } => "no_undo",
-            Self::NothingDone => "nothing_done",
+            Self::NothingDone | Self::InDoubt | Self::NotKnown => "nothing_done",
             Self::TooLate { .. } => "undo_over",
             Self::Call(CallError::Unknown { .. }) => "no_call",
             Self::Call(_) => "invalid_request_error",

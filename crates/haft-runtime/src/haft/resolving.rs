@@ -348,7 +348,7 @@ impl Haft {
     ) -> Returned {
         let (attempt, actor) = (call.attempts, by.clone());
         let scope = Scope { session: open.session, turn: open.turn, call: call.id, attempt, actor };
-        let run = Run::new(scope);
+        let run = Run::unstoppable(scope);
         self.toolbox.take_in_from_outside(&run, registered, &call.arguments, returned).await
     }
 }

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use haft_core::permission::Exposure;
 use haft_core::session::{Config, Decided, Driver, Event, Refusal, State, SuspensionKind};
 use haft_core::tool::{Redaction, Undo, UndoSource};
-use haft_core::{Actor, Arguments, CallId, CallResult, Outcome, SessionId, ToolName, json};
+use haft_core::{
+    Actor, Arguments, CallId, CallResult, ErrorClass, Outcome, SessionId, ToolName, json,
+};
 use haft_store::{CallStage, Expected, Place, Put, PutError, Store, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -112,8 +114,15 @@ impl Haft {
     /// Returns what a call was given and gave.
     async fn done(&self, session: SessionId, call: CallId) -> Result<Done, UndoError> {
         let outcome = match self.answer(session, call).await? {
-            Some(Answer::Done(outcome)) if matches!(outcome.result, CallResult::Ok(_)) => *outcome,
-            Some(_) | None => return Err(UndoError::NothingDone),
+            Some(Answer::Done(outcome)) => match &outcome.result {
+                CallResult::Ok(_) => *outcome,
+                CallResult::Err(failure) if failure.class == ErrorClass::Interrupted => {
+                    return Err(UndoError::NotKnown);
+                }
+                CallResult::Err(_) => return Err(UndoError::NothingDone),
+            },
+            Some(Answer::InDoubt(_)) => return Err(UndoError::InDoubt),
+            Some(Answer::Waiting(_)) | None => return Err(UndoError::NothingDone),
         };
         let proposed = self.last_event(session, u64::MAX, |event| match event {
             Event::CallResolved {

@@ -14,7 +14,7 @@ use crate::cancellation::CancellationToken;
 use crate::driver::Shared;
 use crate::error::InputError;
 use crate::job::{Done, JobKey, Work};
-use crate::performer::{Job, Performer, Task};
+use crate::performer::{Entry, Job, Performer, Task};
 use crate::pools::Slot;
 
 /// A retry that is due sooner is not left to the sweeps.
@@ -116,6 +116,7 @@ impl<P: Performer> SessionTask<P> {
             task,
             stop: CancellationToken::new(),
             timer: AttemptTimer::default(),
+            entry: Entry::default(),
         }
     }
 
@@ -213,12 +214,13 @@ impl<P: Performer> SessionTask<P> {
     }
 }
 
-/// Waits for a job's end and tells its session.
+/// Waits for a job's end and tells its session. What a tool does after its time was up, or after
+/// it was told to stop, is told when it has been done: that settles a call in doubt.
 async fn report<P: Performer>(
     shared: Arc<Shared<P>>,
     session: SessionId,
     mailbox: mpsc::Sender<Letter>,
-    work: Work,
+    mut work: Work,
     number: u64,
 ) {
     let (key, stop) = (work.key(), work.stop().clone());
@@ -228,6 +230,10 @@ async fn report<P: Performer>(
     if let Err(unread) = mailbox.send(Letter::Done(done)).await
         && let Letter::Done(done) = unread.0
     {
+        Shared::report_late(&shared, session, done);
+    }
+    if let Some(input) = work.late_word().await {
+        let done = Done { key, number, input: Box::new(input), stopped: true };
         Shared::report_late(&shared, session, done);
     }
 }

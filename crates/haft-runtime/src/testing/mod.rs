@@ -6,6 +6,7 @@
 //! functions panic where a test should fail.
 
 mod conformance;
+mod kill;
 mod model;
 mod record;
 
@@ -23,6 +24,7 @@ use crate::driver::Settings;
 use crate::fresh::fresh_bits;
 use crate::haft::{Answer, CallError, Haft, HaftBuilder};
 
+pub use crate::boundary::{Boundary, Observer};
 pub use conformance::{Conformance, Nonconforming};
 pub use model::QueuedModel;
 pub use record::Record;
@@ -91,10 +93,14 @@ impl TestPlace {
     ///
     /// When the store does not open or a tool is not taken, with the reason.
     pub fn start(self: &Arc<Self>, builder: HaftBuilder) -> TestNode {
+        self.start_observed(builder, Observer::default())
+    }
+
+    fn start_observed(self: &Arc<Self>, builder: HaftBuilder, observer: Observer) -> TestNode {
         let store = Store::open_sqlite(&self.directory)
             .unwrap_or_else(|error| panic!("the store does not open: {error}"));
         let haft = builder
-            .settings(settings(&self.clock))
+            .settings(Settings { observer, ..settings(&self.clock) })
             .start(store)
             .unwrap_or_else(|error| panic!("the node does not start: {error}"));
         TestNode { haft, place: Arc::clone(self) }

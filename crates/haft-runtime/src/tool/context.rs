@@ -14,6 +14,7 @@ use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
 use crate::live::{Live, LiveStream};
+use crate::performer::Entry;
 use crate::registry::Registry;
 use crate::toolbox::{Policies, Redactor, Sealer};
 
@@ -39,12 +40,15 @@ pub(crate) struct Run {
     pub(crate) scope: Scope,
     pub(crate) stop: CancellationToken,
     pub(crate) timer: AttemptTimer,
+    /// Whether the tool's code has been entered.
+    pub(crate) entry: Entry,
 }
 
 impl Run {
-    /// An attempt that begins now and that nobody stops.
-    pub(crate) fn new(scope: Scope) -> Self {
-        Self { scope, stop: CancellationToken::new(), timer: AttemptTimer::default() }
+    /// An attempt that nobody outside can stop.
+    pub(crate) fn unstoppable(scope: Scope) -> Self {
+        let (stop, timer) = (CancellationToken::new(), AttemptTimer::default());
+        Self { scope, stop, timer, entry: Entry::default() }
     }
 }
 
@@ -86,6 +90,12 @@ impl ToolContext {
         &self.0.run.timer
     }
 
+    /// Notes that the tool's code is about to be entered; fails if it must not be any more.
+    pub(crate) fn enter(&self) -> Result<(), ToolError> {
+        self.require_going()?;
+        if self.0.run.entry.enter() { Ok(()) } else { Err(ToolError::cancelled()) }
+    }
+
     pub(crate) fn scope(&self) -> &Scope {
         &self.0.run.scope
     }
@@ -125,7 +135,7 @@ impl ToolContext {
         let (session, call) = (SessionId::from_bits(fresh()?), CallId::from_bits(fresh()?));
         let scope = Scope { session, turn: 1, call, attempt: 1, actor: Actor::system() };
         let redactor = surroundings.redactor.clone();
-        Ok(Self::new(Run::new(scope), surroundings, redactor))
+        Ok(Self::new(Run::unstoppable(scope), surroundings, redactor))
     }
 
     /// Returns the session.
@@ -168,7 +178,8 @@ impl ToolContext {
     ///
     /// # Errors
     ///
-    /// [`ToolError::cancelled`], to be returned as it is.
+    /// [`ToolError::cancelled`], to be returned as it is if something may have been done already;
+    /// with [`ToolError::without_effect`] if nothing has.
     pub fn require_going(&self) -> Result<(), ToolError> {
         if self.stop().is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
     }

@@ -6,10 +6,18 @@ use haft_core::session::Returned;
 use haft_core::{CallResult, Directives, ErrorClass, Failure};
 use serde_json::Value;
 
+use crate::toolbox::Redactor;
+
 /// Why a call failed, as the tool's code puts it.
 ///
 /// Any error turns into one with `?`; the model then reads its text. Say more where it matters:
 /// whether it is worth another try, what only the log should know, what was done before it failed.
+///
+/// **Say so if you do not know whether the call took effect**: return [`ToolError::unknown`], for
+/// example when a connection broke after the request was sent. Haft then treats the call like one
+/// whose process died: it asks the tool's `verify` function, runs the call again if that is
+/// declared to be safe, and otherwise asks a person. Every other error says that the call did not
+/// do what was asked.
 ///
 /// ```
 /// use haft_runtime::ToolError;
@@ -26,6 +34,19 @@ pub struct ToolError(Box<Inner>);
 struct Inner {
     failure: Failure,
     directives: Directives,
+    effect: Effect,
+}
+
+/// What a tool's code says about whether a call that failed took effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Nothing: then a timeout and a cancellation leave it open, and every other error means that
+    /// the call did not do what was asked.
+    Unsaid,
+    /// It certainly did not.
+    Absent,
+    /// It may have.
+    Unknown,
 }
 
 impl ToolError {
@@ -54,9 +75,25 @@ impl ToolError {
         Self::of(ErrorClass::Auth, message)
     }
 
-    /// The call was stopped, in the words that document 001 fixes.
+    /// The call was stopped while it ran. If its tool may change something, it is then not known
+    /// whether the call took effect; add [`ToolError::without_effect`] if it certainly did not.
     pub fn cancelled() -> Self {
         Self::of(ErrorClass::Cancelled, "Request was cancelled")
+    }
+
+    /// Nobody knows whether the call took effect: it is not claimed to have failed, and is not
+    /// repeated unless its tool declares that this is safe.
+    ///
+    /// ```
+    /// use haft_runtime::ToolError;
+    ///
+    /// let error = ToolError::unknown("the connection broke after the request was sent");
+    /// assert!(error.is_effect_unknown());
+    /// ```
+    pub fn unknown(message: impl Into<String>) -> Self {
+        let mut error = Self::of(ErrorClass::Interrupted, message);
+        error.0.effect = Effect::Unknown;
+        error
     }
 
     /// The tool's own code is broken.
@@ -66,7 +103,8 @@ impl ToolError {
 
     /// A failure of any class.
     pub fn from_failure(failure: Failure) -> Self {
-        Self(Box::new(Inner { failure, directives: Directives::default() }))
+        let (directives, effect) = (Directives::default(), Effect::Unsaid);
+        Self(Box::new(Inner { failure, directives, effect }))
     }
 
     /// Adds what only the log is told.
@@ -90,6 +128,31 @@ impl ToolError {
         self
     }
 
+    /// Says that the call certainly changed nothing, although it was stopped or ran out of time.
+    #[must_use]
+    pub fn without_effect(mut self) -> Self {
+        self.0.effect = Effect::Absent;
+        self
+    }
+
+    /// Returns whether the call may have taken effect all the same. It is so for
+    /// [`ToolError::unknown`], and for a timeout or a cancellation that does not say otherwise.
+    pub fn is_effect_unknown(&self) -> bool {
+        match self.0.effect {
+            Effect::Unsaid => leaves_effect_open(self.0.failure.class),
+            Effect::Absent => false,
+            Effect::Unknown => true,
+        }
+    }
+
+    /// Masks the secrets in what it says.
+    #[must_use]
+    pub fn masked(mut self, redactor: &Redactor) -> Self {
+        redactor.failure(&mut self.0.failure);
+        redactor.directives(&mut self.0.directives);
+        self
+    }
+
     /// Returns the kind of failure.
     pub fn class(&self) -> ErrorClass {
         self.0.failure.class
@@ -97,13 +160,18 @@ impl ToolError {
 
     /// Returns it as what the tool returned.
     pub fn into_returned(self) -> Returned {
-        let Inner { failure, directives } = *self.0;
+        let Inner { failure, directives, .. } = *self.0;
         Returned { directives, ..Returned::from(CallResult::Err(failure)) }
     }
 
     fn of(class: ErrorClass, message: impl Into<String>) -> Self {
         Self::from_failure(Failure::new(class, message))
     }
+}
+
+/// Returns whether a failure of this class leaves open whether the call took effect.
+pub(crate) fn leaves_effect_open(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Timeout | ErrorClass::Cancelled | ErrorClass::Interrupted)
 }
 
 impl fmt::Display for ToolError {

@@ -23,6 +23,7 @@ use serde_json::{Map, Value};
 pub use context::ToolContext;
 pub(crate) use context::{Run, Scope, Surroundings};
 pub use error::ToolError;
+pub(crate) use error::leaves_effect_open;
 pub use function::FunctionTool;
 pub use inside::Weighed;
 pub use services::{Need, Services};
@@ -108,8 +109,8 @@ impl fmt::Debug for Until {
 /// A tool: what is declared about it, and the code that runs its calls.
 ///
 /// Only the runtime calls these methods, and only after name, arguments, limits and permission
-/// are settled. A panic, an error and a timeout all become the call's outcome; nothing that a tool
-/// does can end the session. `#[haft::tool]` writes an implementation from a function.
+/// are settled. An error becomes the call's outcome; after a panic or a timeout the call is in doubt
+/// if its tool may change something. Nothing that a tool does can end the session. `#[haft::tool]` writes an implementation from a function.
 pub trait Tool: Send + Sync + 'static {
     /// Returns what is declared about the tool. Read once, when it is registered.
     fn definition(&self) -> Definition;
@@ -167,7 +168,8 @@ pub trait Tool: Send + Sync + 'static {
         Box::pin(async { Err(ToolError::internal("this tool has no preview")) })
     }
 
-    /// Finds out whether an interrupted call took effect. Only asked of tools that declare
+    /// Finds out whether a call took effect whose process died, or which ran out of time, was told
+    /// to stop or could not tell itself. Only asked of tools that declare
     /// [`haft_core::tool::Hook::Verify`].
     fn verify(
         &self,

@@ -258,7 +258,7 @@ impl Toolbox {
         let (session, turn, attempt) = (request.session, request.turn, request.attempt);
         let (call, actor) = (CallId::from_bits(bits), request.open.opened_by.clone());
         let scope = Scope { session, turn, call, attempt, actor };
-        let run = Run { stop: request.stop.clone(), ..Run::new(scope) };
+        let run = Run { stop: request.stop.clone(), ..Run::unstoppable(scope) };
         let context = self.context(run, self.surroundings.redactor.clone());
         let mut notes = Vec::new();
         for adviser in &self.advisers {
@@ -307,7 +307,7 @@ impl Toolbox {
                     let actor = open.opened_by.clone();
                     let scope =
                         Scope { session: open.session, turn: open.turn, call, attempt: 1, actor };
-                    Some((Run::new(scope), registered, arguments))
+                    Some((Run::unstoppable(scope), registered, arguments))
                 },
             );
             let of =

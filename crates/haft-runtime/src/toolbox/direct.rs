@@ -11,7 +11,7 @@ use haft_core::{Arguments, CallResult, ErrorClass, Failure};
 use serde_json::Map;
 
 use super::admission::{Given, admitted_with};
-use super::execution::{Prepared, inject};
+use super::execution::{Effect, Prepared, RunResult, inject};
 use super::policy::Wish;
 use super::{Toolbox, references};
 use crate::live::Step;
@@ -93,6 +93,12 @@ impl Toolbox {
     /// Runs a permitted call within its time, whatever its code does.
     pub(crate) async fn run_directly(&self, run: Run, found: Found) -> Returned {
         let limit = found.registered.spec().exec_timeout;
+        let only_reads = found.registered.spec().contract().only_reads();
+        let ended = |ran: RunResult| told(ran, only_reads);
+        let unknown = |class, message: &str| {
+            let returned = Returned::from(CallResult::Err(Failure::new(class, message)));
+            told(RunResult { returned, effect: Effect::Unknown }, only_reads)
+        };
         let prepared = match self.prepare_directly(run, found).await {
             Ok(prepared) => prepared,
             Err(error) => return self.clean(error.into_returned()),
@@ -100,17 +106,17 @@ impl Toolbox {
         let context = prepared.context.clone();
         let mut work = pin!(self.run(prepared));
         let mut caught = pin!(catching(work.as_mut()));
-        let panicked = |_: Panicked| failed(ErrorClass::Internal, "the tool panicked");
+        let panicked = |_: Panicked| unknown(ErrorClass::Internal, "the tool panicked");
         // Most tools are done before they ever wait: those need no timer.
-        if let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
-            return ended.unwrap_or_else(panicked);
+        if let Poll::Ready(ran) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
+            return ran.map_or_else(panicked, ended);
         }
         let timer = context.timer().clone();
         tokio::select! {
-            ended = caught => ended.unwrap_or_else(panicked),
+            ran = caught => ran.map_or_else(panicked, ended),
             () = timer.elapsed(limit.into()) => {
                 context.stop().cancel();
-                failed(ErrorClass::Timeout, "it ran out of time and was stopped")
+                unknown(ErrorClass::Timeout, "its time was up, and it was stopped")
             }
         }
     }
@@ -138,6 +144,15 @@ impl Toolbox {
     }
 }
 
-fn failed(class: ErrorClass, message: &str) -> Returned {
-    Returned::from(CallResult::Err(Failure::new(class, message)))
+/// Nobody can settle a call that is not recorded: so the caller is told what is not known.
+fn told(ran: RunResult, only_reads: bool) -> Returned {
+    let RunResult { returned, effect } = ran;
+    let result = match returned.result {
+        CallResult::Err(failure) if effect == Effect::Unknown && !only_reads => {
+            let Failure { message, debug, partial, .. } = failure;
+            CallResult::Err(Failure { debug, partial, ..Failure::effect_unknown(&message) })
+        }
+        result => result,
+    };
+    Returned { result, ..returned }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{
-    AttemptReport, Awaits, Call, Config, Delegation, Preview, Returned, Verification,
+    AttemptReport, Awaits, Call, Config, Delegation, EffectUnknown, Preview, Returned, Verification,
 };
 use haft_core::tool::{Hook, Injected, InjectedKind};
 use haft_core::{Actor, CallResult, Digest, ErrorClass, Failure, MessageId, SessionId};
@@ -21,6 +21,7 @@ use crate::live::Step;
 use crate::registry::Registered;
 use crate::tool::{
     Delegated, Role, Run, Scope, Tool, ToolArguments, ToolContext, ToolError, Until,
+    leaves_effect_open,
 };
 
 /// A call with everything that its code needs.
@@ -69,7 +70,7 @@ impl Toolbox {
             Ok(Some(given)) => return self.delegation(given, whose.config),
             Err(error) => return AttemptReport::Returned(self.clean(error.into_returned())),
         }
-        AttemptReport::Returned(self.run(prepared).await)
+        self.run(prepared).await.into()
     }
 
     /// What must hold before a call runs must hold when it runs: it may have waited since it was
@@ -101,22 +102,22 @@ impl Toolbox {
     }
 
     /// Runs a call that is ready, down to what the model reads.
-    pub(super) async fn run(&self, prepared: Prepared) -> Returned {
+    pub(super) async fn run(&self, prepared: Prepared) -> RunResult {
         let span = span(&prepared);
         let mut work = pin!(self.enter(prepared));
         // Not `instrument`: that would move the work, which is large.
-        let returned = poll_fn(|context| {
+        let ran = poll_fn(|context| {
             let _entered = span.enter();
             work.as_mut().poll(context)
         });
-        let returned = returned.await;
-        if let CallResult::Err(failure) = &returned.result {
+        let ran = ran.await;
+        if let CallResult::Err(failure) = &ran.returned.result {
             span.record("error.type", failure.class.code());
         }
-        returned
+        ran
     }
 
-    async fn enter(&self, prepared: Prepared) -> Returned {
+    async fn enter(&self, prepared: Prepared) -> RunResult {
         match self.is_bare() {
             true => self.enter_bare(prepared).await,
             false => Box::pin(self.enter_guarded(prepared)).await,
@@ -129,23 +130,23 @@ impl Toolbox {
     }
 
     /// Runs the tool's code with nothing around it.
-    async fn enter_bare(&self, prepared: Prepared) -> Returned {
+    async fn enter_bare(&self, prepared: Prepared) -> RunResult {
         let Prepared { registered, code, arguments, context } = prepared;
         let (session, call) = (context.session(), context.call());
         self.live.step(session, call, Step::Before);
         self.live.step(session, call, Step::Executing);
-        let entered = match context.require_going() {
+        let entered = match context.enter() {
             Ok(()) => code.call(arguments, context.clone()).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.without_effect()),
         };
         self.live.step(session, call, Step::After);
-        let returned = entered.unwrap_or_else(ToolError::into_returned);
+        let RunResult { returned, effect } = RunResult::of(entered);
         let origin = Origin { registered: &registered, context: &context, arguments: None };
-        self.take_in(origin, returned).await
+        RunResult { returned: self.take_in(origin, returned).await, effect }
     }
 
     /// Runs the tool's code with all that the application puts around it.
-    async fn enter_guarded(&self, prepared: Prepared) -> Returned {
+    async fn enter_guarded(&self, prepared: Prepared) -> RunResult {
         let Prepared { registered, code, arguments, context } = &prepared;
         let (session, call) = (context.session(), context.call());
         let invocation = Invocation { spec: registered.spec(), arguments, context };
@@ -156,21 +157,24 @@ impl Toolbox {
                 let next = Next::new(&self.middleware, &**code);
                 next.run(arguments.clone(), context.clone()).await
             }
-            Err(error) => return self.take_in(prepared.origin(), error.into_returned()).await,
+            Err(error) => {
+                let returned = self.take_in(prepared.origin(), error.into_returned()).await;
+                return RunResult { returned, effect: Effect::Told };
+            }
         };
         self.live.step(session, call, Step::After);
-        let mut returned = entered.unwrap_or_else(ToolError::into_returned);
+        let RunResult { mut returned, effect } = RunResult::of(entered);
         for hook in self.middleware.iter().rev() {
             returned = hook.after(invocation, returned).await;
         }
-        self.take_in(prepared.origin(), returned).await
+        RunResult { returned: self.take_in(prepared.origin(), returned).await, effect }
     }
 
     async fn before(&self, invocation: Invocation<'_>) -> Result<(), ToolError> {
         for hook in &self.middleware {
             hook.before(invocation).await?;
         }
-        invocation.context.require_going()
+        invocation.context.enter()
     }
 
     /// Finds out what a call would do.
@@ -203,7 +207,7 @@ impl Toolbox {
             return Err(ToolError::invalid(message));
         }
         let patience = Duration::from_millis(registered.spec().exec_timeout.0);
-        let run = Run::new(scope);
+        let run = Run::unstoppable(scope);
         let prepared = self.assemble(&run, registered, arguments).await?;
         let shown = tokio::time::timeout(patience, self.shown(&prepared)).await;
         shown.map_err(|_| ToolError::upstream("the preview took too long"))
@@ -265,6 +269,46 @@ impl Toolbox {
     pub(super) fn clean(&self, mut returned: Returned) -> Returned {
         self.surroundings.redactor.returned(&mut returned);
         returned
+    }
+}
+
+/// What came of entering a tool's code.
+pub(super) struct RunResult {
+    pub(super) returned: Returned,
+    pub(super) effect: Effect,
+}
+
+/// Whether it is known what a call did that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It is as the failure says.
+    Told,
+    /// It may have taken effect all the same.
+    Unknown,
+}
+
+impl RunResult {
+    fn of(entered: Result<Returned, ToolError>) -> Self {
+        let is_unknown = match &entered {
+            Ok(Returned { result: CallResult::Ok(_), .. }) => false,
+            Ok(Returned { result: CallResult::Err(failure), .. }) => {
+                leaves_effect_open(failure.class)
+            }
+            Err(error) => error.is_effect_unknown(),
+        };
+        let effect = if is_unknown { Effect::Unknown } else { Effect::Told };
+        Self { returned: entered.unwrap_or_else(ToolError::into_returned), effect }
+    }
+}
+
+impl From<RunResult> for AttemptReport {
+    fn from(ran: RunResult) -> Self {
+        match (ran.returned.result, ran.effect) {
+            (CallResult::Err(failure), Effect::Unknown) => {
+                Self::EffectUnknown(EffectUnknown { failure, may_still_run: false })
+            }
+            (result, _) => Self::Returned(Returned { result, ..ran.returned }),
+        }
     }
 }
 

@@ -191,11 +191,11 @@ impl Performer for Toolbox {
     }
 
     async fn perform(&self, job: Job) -> Input {
-        let Job { session, opened_by, config, turn, task, stop, timer } = job;
+        let Job { session, opened_by, config, turn, task, stop, timer, entry } = job;
         let run = |call: &Call, attempt| {
             let actor = call.approved_by().unwrap_or(&opened_by).clone();
             let scope = Scope { session, turn, call: call.id, attempt, actor };
-            Run { scope, stop: stop.clone(), timer: timer.clone() }
+            Run { scope, stop: stop.clone(), timer: timer.clone(), entry: entry.clone() }
         };
         // Running a call is what happens most; what the others need is not carried along.
         match task {
@@ -207,6 +207,7 @@ impl Performer for Toolbox {
                 Input::Previewed(Previewed { call: call.id, preview })
             }
             Task::Execute { call, attempt, fingerprint } => {
+                entry.stay_outside();
                 let run = run(&call, attempt);
                 let whose = Whose { opened_by: &opened_by, config: &config };
                 let report = self.execute(&run, whose, &call, fingerprint).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::node::{Node, ann, charge, tool};
 use haft_core::session::{CallCancelled, Driver, Input};
-use haft_core::tool::InterruptBehavior;
+use haft_core::tool::{InterruptBehavior, Mutates};
 use haft_core::{CallId, CallResult, ErrorClass, Failure, Millis, SessionId};
 use haft_runtime::InputError;
 use haft_store::Store;
@@ -23,7 +23,8 @@ async fn d20_a_panic_ends_the_call_and_not_the_session() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::fresh(directory.path());
     let session = node.open(Driver::Caller).await;
-    let call = node.propose(session, &tool("panic", |_| {})).await;
+    let look = tool("panic", |definition| definition.facets.mutates = Some(Mutates::None));
+    let call = node.propose(session, &look).await;
     let failure = failure(&node, session, call).await;
     assert_eq!(
         (failure.class, failure.message.as_str()),
@@ -39,14 +40,20 @@ async fn s1_10_a_tool_that_runs_out_of_time_is_stopped_or_said_not_to_have_stopp
     let directory = tempfile::tempdir().unwrap();
     let node = Node::fresh(directory.path());
     let session = node.open(Driver::Caller).await;
-    let quick = |name: &str| tool(name, |definition| definition.exec_timeout = Millis(30));
+    let quick = |name: &str| {
+        tool(name, |definition| {
+            definition.exec_timeout = Millis(30);
+            definition.facets.mutates = Some(Mutates::None);
+        })
+    };
     let call = node.propose(session, &quick("stoppable")).await;
     let stopped = failure(&node, session, call).await;
     assert_eq!(stopped.class, ErrorClass::Timeout);
-    assert_eq!(stopped.message, "it ran out of time and was stopped");
+    assert_eq!(stopped.message, "its time was up (30ms) before it did anything");
     let call = node.propose(session, &quick("hang")).await;
     let hung = failure(&node, session, call).await;
     assert!(hung.message.contains("it may still be running"), "{}", hung.message);
+    assert_eq!(node.world.effects(call), 2, "what only looks is tried once more");
 }
 
 #[tokio::test]
@@ -55,7 +62,10 @@ async fn a_cancelled_call_reports_whether_it_stopped() {
     let node = Node::fresh(directory.path());
     let session = node.open(Driver::Caller).await;
     for (name, message) in [("stoppable", "stopped as asked"), ("hang", "may still be running")] {
-        let cancellable = tool(name, |definition| definition.interrupt = InterruptBehavior::Cancel);
+        let cancellable = tool(name, |definition| {
+            definition.interrupt = InterruptBehavior::Cancel;
+            definition.facets.mutates = Some(Mutates::None);
+        });
         let call = node.propose(session, &cancellable).await;
         let cancelled = CallCancelled { call, by: ann(), note: None };
         node.driver.input(session, Input::CallCancelled(cancelled)).await.unwrap();

@@ -1,4 +1,4 @@
-/** `<haft-settlement>`: a call whose process died while it ran, and the three things to say about it. */
+/** `<haft-settlement>`: a call that may or may not have taken effect, and the three things to say about it. */
 
 import { h, icon } from "../dom.js";
 import { exact } from "../time.js";
@@ -17,7 +17,8 @@ export class HaftSettlement extends WaitingElement {
     this.value = h("textarea", { class: "input mono", rows: 2, placeholder: "Optional; text, or JSON", "aria-label": "What it gave, if it happened" });
     return [
       h("p", { class: "notice" }, icon("alert"), h("span", {},
-        "Its process died while it ran", pending.since ? ` (started ${exact(pending.since)})` : "",
+        pending.in_doubt_because ? `It ended without a result: ${pending.in_doubt_because}` : "Its process died while it ran",
+        pending.since ? ` (waiting since ${exact(pending.since)})` : "",
         ". Nobody but you can tell whether it took effect. It is not run again unless you say so.")),
       pending.barred ? h("p", { class: "notice bad" }, icon("alert"), `It may not be run again: ${pending.barred}`) : null,
       this.shownArguments(pending.arguments),

@@ -6,6 +6,7 @@ mod audit;
 mod channels;
 mod deleted;
 mod doors;
+mod doubt;
 mod environments;
 mod grants;
 mod house;

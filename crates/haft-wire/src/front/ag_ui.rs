@@ -74,7 +74,9 @@ impl Encoder {
                 ("haft:client_tool", format!("{called} runs in the client"), json!({}))
             }
             SuspensionKind::Settlement => {
-                let message = format!("whether {called} took effect is not known");
+                let because = call.in_doubt_because.as_ref();
+                let because = because.map(|because| format!(": {because}")).unwrap_or_default();
+                let message = format!("whether {called} took effect is not known{because}");
                 ("haft:settlement", message, settlement_schema())
             }
         };

@@ -4,18 +4,19 @@ use serde_json::Value;
 
 use super::Draft;
 use crate::id::CallId;
-use crate::json::DEPTH_MAX;
+use crate::json::{DEPTH_MAX, is_deeper_than};
 use crate::outcome::{CallResult, ContentBlock, ErrorClass, Failure, Outcome, Output, Provenance};
 use crate::session::admission::{Approved, Basis};
 use crate::session::effect::Effect;
 use crate::session::event::{Event, VerifyFinding};
 use crate::session::input::{
-    AttemptEnded, AttemptReport, Previewed, RetryDue, Returned, Verification, Verified,
+    AttemptEnded, AttemptReport, EffectUnknown, Previewed, RetryDue, Returned, Verification,
+    Verified,
 };
 use crate::session::refusal::{Refusal, Stale};
-use crate::session::state::{Call, Phase, Stopping};
+use crate::session::state::{Call, OnAbsent, Phase, Stopping};
 use crate::session::suspension::{Preview, SuspendReason, SuspensionKind};
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 impl Draft {
     pub(super) fn take_preview(&mut self, previewed: Previewed) -> Result<(), Refusal> {
@@ -55,7 +56,45 @@ impl Draft {
             AttemptReport::Delegated(delegation) => {
                 self.delegate(ended.call, ended.attempt, *delegation)
             }
+            AttemptReport::EffectUnknown(unknown) => {
+                self.take_unknown(ended.call, ended.attempt, shallow(unknown))
+            }
         }
+    }
+
+    /// Takes in that nobody can say whether an attempt took effect. A tool that declares a retry
+    /// is tried again as it declares; everything else goes the way of a crash.
+    fn take_unknown(
+        &mut self,
+        id: CallId,
+        attempt: u32,
+        unknown: EffectUnknown,
+    ) -> Result<(), Refusal> {
+        let call = self.call(id)?;
+        let wait = match &call.phase {
+            // It waits for a person already, who learns nothing from this.
+            Phase::Waiting(_) => return Ok(()),
+            Phase::Running { .. } if self.may_try_again()? => {
+                call.contract.retry.wait_after(attempt, unknown.failure.class)
+            }
+            _ => None,
+        };
+        match wait {
+            Some(wait) => self.retry_after(wait, id, attempt, unknown.failure),
+            None => self.interrupt_attempt(id, attempt, Some(unknown)),
+        }
+    }
+
+    fn retry_after(
+        &mut self,
+        wait: Millis,
+        call: CallId,
+        attempt: u32,
+        failure: Failure,
+    ) -> Result<(), Refusal> {
+        let due = self.now + wait;
+        self.effects.push(Effect::ScheduleRetry { call, due });
+        self.emit(Event::CallRetryScheduled { call, attempt, failure, due })
     }
 
     fn take_return(&mut self, id: CallId, attempt: u32, returned: Returned) -> Result<(), Refusal> {
@@ -68,16 +107,12 @@ impl Draft {
             CallResult::Ok(_) | CallResult::Err(_) => None,
         };
         match (wait, returned.result) {
-            (Some(wait), CallResult::Err(failure)) => {
-                let due = self.now + wait;
-                self.effects.push(Effect::ScheduleRetry { call: id, due });
-                self.emit(Event::CallRetryScheduled { call: id, attempt, failure, due })
-            }
+            (Some(wait), CallResult::Err(failure)) => self.retry_after(wait, id, attempt, failure),
             (_, result) => self.finish(id, Returned { result, ..returned }, None),
         }
     }
 
-    fn may_try_again(&self) -> Result<bool, Refusal> {
+    pub(super) fn may_try_again(&self) -> Result<bool, Refusal> {
         let open = self.require_open()?;
         let most = open.config.limits.retries_per_run;
         Ok(open.stopping == Stopping::No && most.is_none_or(|most| open.retries_in_run < most))
@@ -125,13 +160,10 @@ impl Draft {
 
     pub(super) fn take_verification(&mut self, verified: Verified) -> Result<(), Refusal> {
         let Verified { call: id, attempt, verdict } = verified;
-        let waits = match self.call(id)?.phase {
-            Phase::Verifying { attempt: current, .. } => current == attempt,
-            _ => false,
+        let on_absent = match self.call(id)?.phase {
+            Phase::Verifying { attempt: current, on_absent, .. } if current == attempt => on_absent,
+            _ => return Err(Refusal::Stale(Stale::OtherAttempt)),
         };
-        if !waits {
-            return Err(Refusal::Stale(Stale::OtherAttempt));
-        }
         let finding = match &verdict {
             Verification::Applied(_) | Verification::Withheld(_) => VerifyFinding::Applied,
             Verification::Absent => VerifyFinding::Absent,
@@ -145,8 +177,12 @@ impl Draft {
             Verification::Withheld(failure) => {
                 self.finish(id, bounded(Returned::from(CallResult::Err(failure))), None)
             }
-            Verification::Absent => Ok(()),
-            Verification::Unknown => {
+            Verification::Absent if on_absent == OnAbsent::RunAgain => Ok(()),
+            Verification::Absent if on_absent == OnAbsent::Cancel => {
+                let message = "[cancelled] its tool has checked that it did not take effect";
+                self.fail(id, Failure::new(ErrorClass::Cancelled, message))
+            }
+            Verification::Absent | Verification::Unknown => {
                 self.suspend(id, SuspensionKind::Settlement, SuspendReason::InDoubt, None)
             }
         }
@@ -199,6 +235,12 @@ pub(super) fn bounded(returned: Returned) -> Returned {
         return Returned::from(CallResult::Err(Failure::new(ErrorClass::ToolError, message)));
     }
     returned
+}
+
+/// As [`bounded`], for what an attempt had produced before it ended.
+fn shallow(mut unknown: EffectUnknown) -> EffectUnknown {
+    unknown.failure.partial.take_if(|partial| is_deeper_than(partial, DEPTH_MAX));
+    unknown
 }
 
 /// What stands for a result that nobody has.

@@ -1,8 +1,9 @@
-//! Revival: what was running in a process that is gone.
+//! Attempts of which nobody knows whether they took effect, and revival, which finds those of a
+//! process that is gone.
 //!
 //! Nothing is silently run twice, and nothing silently dropped. A call that was started is run
 //! again if it only looks or is recognised by its key, settled by its verify hook if it has one,
-//! and otherwise parked for a person.
+//! and otherwise parked for a person. A call that someone told to stop is not run again.
 
 use super::Draft;
 use super::resolve::not_known;
@@ -11,14 +12,18 @@ use crate::id::CallId;
 use crate::outcome::{ErrorClass, Failure};
 use crate::session::effect::Effect;
 use crate::session::event::{Event, RecoveryPlan};
-use crate::session::input::ModelFailed;
+use crate::session::input::{EffectUnknown, ModelFailed};
 use crate::session::refusal::Refusal;
-use crate::session::state::{Activity, Phase, Stopping};
+use crate::session::state::{Activity, Call, Phase, Stopping};
 use crate::session::suspension::{Preview, SuspendReason, SuspensionKind};
 use crate::tool::Recovery;
 
 /// A call that keeps killing its process is not run for ever.
 const RECOVERIES_MAX: u32 = 3;
+
+/// How many attempts a call has, the first included, when one ended without a result in a process
+/// that goes on. A tool that declares more attempts has those.
+const ATTEMPTS_MAX: u32 = 2;
 
 /// Nor is a model asked for ever whose answer does.
 const TURN_ATTEMPTS_MAX: u32 = 5;
@@ -49,11 +54,9 @@ impl Draft {
 
     fn recover_call(&mut self, id: CallId) -> Result<(), Refusal> {
         match self.call(id)?.phase {
-            Phase::Running { attempt, .. } => self.recover_attempt(id, attempt),
-            Phase::Cancelling { .. } => {
-                self.fail(id, not_known("its process ended while it was being stopped"))
-            }
-            Phase::Verifying { attempt, .. } => self.recover_attempt(id, attempt),
+            Phase::Running { attempt, .. }
+            | Phase::Verifying { attempt, .. }
+            | Phase::Cancelling { attempt, .. } => self.interrupt_attempt(id, attempt, None),
             Phase::Previewing { reason } => self.recover_preview(id, reason),
             Phase::Ready { due: Some(due), .. } if due > self.now => {
                 self.effects.push(Effect::ScheduleRetry { call: id, due });
@@ -82,21 +85,19 @@ impl Draft {
         self.suspend(id, SuspensionKind::Approval, reason, Some(preview))
     }
 
-    fn recover_attempt(&mut self, id: CallId, attempt: u32) -> Result<(), Refusal> {
-        let call = self.call(id)?;
-        let recovery = call.contract.recovery;
-        let plan = if self.require_open()?.stopping != Stopping::No {
-            RecoveryPlan::Report
-        } else if call.recoveries >= RECOVERIES_MAX {
-            RecoveryPlan::Ask
-        } else {
-            match recovery {
-                Recovery::Rerun | Recovery::RerunKeyed => RecoveryPlan::Rerun,
-                Recovery::Verify => RecoveryPlan::Verify,
-                Recovery::Ask => RecoveryPlan::Ask,
-            }
-        };
-        self.emit(Event::CallInterrupted { call: id, attempt, plan })?;
+    /// Does what can be done about an attempt that ended without a result: so, or with its
+    /// process.
+    pub(super) fn interrupt_attempt(
+        &mut self,
+        id: CallId,
+        attempt: u32,
+        unknown: Option<EffectUnknown>,
+    ) -> Result<(), Refusal> {
+        let may_still_run = unknown.as_ref().is_some_and(|unknown| unknown.may_still_run);
+        let failure = unknown.map(|unknown| unknown.failure);
+        let plan = self.recovery_plan(self.call(id)?, failure.as_ref())?;
+        let known = what_is_known(self.call(id)?, failure.as_ref());
+        self.emit(Event::CallInterrupted { call: id, attempt, plan, failure, may_still_run })?;
         match plan {
             RecoveryPlan::Rerun => Ok(()),
             RecoveryPlan::Verify => {
@@ -106,12 +107,63 @@ impl Draft {
             RecoveryPlan::Ask => {
                 self.suspend(id, SuspensionKind::Settlement, SuspendReason::InDoubt, None)
             }
-            RecoveryPlan::Report if recovery == Recovery::Rerun => {
-                self.fail(id, Failure::new(ErrorClass::Cancelled, "[cancelled]"))
-            }
-            RecoveryPlan::Report => {
-                self.fail(id, not_known("its process ended after the session was stopped"))
-            }
+            RecoveryPlan::Report => self.fail(id, known),
         }
     }
+
+    fn recovery_plan(
+        &self,
+        call: &Call,
+        failure: Option<&Failure>,
+    ) -> Result<RecoveryPlan, Refusal> {
+        if self.require_open()?.stopping != Stopping::No {
+            return Ok(RecoveryPlan::Report);
+        }
+        let was_cancelled = call.phase.was_cancelled();
+        let only_reads = call.contract.only_reads();
+        let repeats = !was_cancelled
+            && call.recoveries < RECOVERIES_MAX
+            && match failure {
+                None => true,
+                Some(failure) => {
+                    let most = call.contract.retry.max_attempts.max(ATTEMPTS_MAX);
+                    let is_worth_it = !only_reads || may_pass(failure.class);
+                    is_worth_it && call.attempts < most && self.may_try_again()?
+                }
+            };
+        let asks_hook = call.recoveries < RECOVERIES_MAX && call.phase.permit().is_some();
+        Ok(match call.contract.recovery {
+            Recovery::Rerun | Recovery::RerunKeyed if repeats => RecoveryPlan::Rerun,
+            Recovery::Verify if asks_hook => RecoveryPlan::Verify,
+            Recovery::Rerun if only_reads && (was_cancelled || failure.is_some()) => {
+                RecoveryPlan::Report
+            }
+            Recovery::Rerun | Recovery::RerunKeyed | Recovery::Verify | Recovery::Ask => {
+                RecoveryPlan::Ask
+            }
+        })
+    }
+}
+
+/// Returns the outcome of a call about which nothing more is done. Only of a tool that reads is it
+/// known that nothing has changed.
+fn what_is_known(call: &Call, failure: Option<&Failure>) -> Failure {
+    let only_reads = call.contract.only_reads();
+    match failure {
+        Some(failure) if only_reads => failure.clone(),
+        None if only_reads => Failure::new(ErrorClass::Cancelled, "[cancelled]"),
+        Some(Failure { message, debug, partial, .. }) => {
+            let why = format!("{message}; the session was stopped before anyone found out");
+            Failure { debug: debug.clone(), partial: partial.clone(), ..not_known(&why) }
+        }
+        None if call.phase.was_cancelled() => {
+            not_known("its process ended while it was being stopped")
+        }
+        None => not_known("its process ended after the session was stopped"),
+    }
+}
+
+/// Returns whether what reads may give a result when it is tried once more.
+fn may_pass(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Timeout | ErrorClass::Interrupted | ErrorClass::Upstream)
 }

@@ -189,6 +189,7 @@ impl Draft {
                     let message = format!("it cannot be run again: {why}");
                     return Err(Refusal::Misfit { message });
                 }
+                require_permit(self.call(resolver.call)?)?;
                 self.decided(resolver, Decided::RunAgain)?;
                 self.go_on(resolver.call, policy)
             }
@@ -278,6 +279,20 @@ fn endorsed(call: &Call) -> &[DecidedBy] {
         | Phase::Cancelling { .. }
         | Phase::AtProvider { .. }
         | Phase::Settled { .. } => &[],
+    }
+}
+
+/// A call that was being stopped while its state was stored by an earlier version has lost what
+/// let it run.
+fn require_permit(call: &Call) -> Result<(), Refusal> {
+    match &call.phase {
+        Phase::Waiting(Suspension { permit: None, .. }) => {
+            let message = "it cannot be run again: what let it run is not known any more; \
+                           propose the call anew"
+                .to_owned();
+            Err(Refusal::Misfit { message })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -386,6 +401,5 @@ fn forbidden(policy: &PolicyFacts) -> Option<Failure> {
 
 /// The accurate sentence about a call of which nobody knows the end.
 pub(super) fn not_known(why: &str) -> Failure {
-    let message = format!("interrupted: it is not known whether this call took effect; {why}");
-    Failure::new(ErrorClass::Interrupted, message)
+    Failure::effect_unknown(why)
 }

@@ -12,7 +12,7 @@ use crate::session::admission::{Approved, Basis, Permit};
 use crate::session::child::Delegation;
 use crate::session::config::{Driver, MisuseRule};
 use crate::session::event::{Event, RecoveryPlan, StartCause, VerifyFinding};
-use crate::session::state::{Call, DecidedBy, Open, Phase, RECENT_MAX};
+use crate::session::state::{Call, DecidedBy, OnAbsent, Open, Phase, RECENT_MAX};
 use crate::session::suspension::{Decided, DecidedKind, Suspension, SuspensionKind};
 use crate::time::Timestamp;
 use crate::tool::Executor;
@@ -57,7 +57,16 @@ pub(super) fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             open.retries_in_run = open.retries_in_run.saturating_add(1);
             retry(find(open, *call)?, *due)
         }
-        Event::CallInterrupted { call, plan, .. } => interrupted(find(open, *call)?, *plan),
+        Event::CallInterrupted { call, plan, failure, may_still_run, .. } => {
+            let repeats = failure.is_some() && *plan == RecoveryPlan::Rerun;
+            open.retries_in_run = open.retries_in_run.saturating_add(u32::from(repeats));
+            let call = find(open, *call)?;
+            // A verification that was cut short leaves open what the attempt left open.
+            if let Some(failure) = failure {
+                call.in_doubt_because = Some(failure.message.clone());
+            }
+            interrupted(call, *plan, *may_still_run)
+        }
         Event::CallVerified { call, finding, .. } => verified(find(open, *call)?, *finding),
         Event::CallCancelling { call, .. } => cancelling(find(open, *call)?),
         Event::CallRedefined { call, contract, .. } => {
@@ -136,10 +145,9 @@ fn suspended(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             (Some(permit.clone()), *started_at)
         }
         Phase::Proposed | Phase::Previewing { .. } => (None, at),
+        Phase::Cancelling { permit, started_at, .. } => (permit.clone(), *started_at),
         Phase::Waiting(suspension) => (suspension.permit.clone(), at),
-        Phase::Cancelling { .. } | Phase::AtProvider { .. } | Phase::Settled { .. } => {
-            return Err("it cannot wait any more");
-        }
+        Phase::AtProvider { .. } | Phase::Settled { .. } => return Err("it cannot wait any more"),
     };
     call.rounds = *round;
     call.phase = Phase::Waiting(Suspension {
@@ -241,6 +249,7 @@ fn started(call: &mut Call, at: Timestamp, attempt: u32, digest: Digest) -> Evol
     }
     let permit = permit.clone();
     call.attempts = attempt;
+    call.in_doubt_because = None;
     call.phase = match call.contract.executor {
         Executor::Provider => Phase::AtProvider { since: at },
         Executor::Server | Executor::Human | Executor::Client => {
@@ -251,39 +260,52 @@ fn started(call: &mut Call, at: Timestamp, attempt: u32, digest: Digest) -> Evol
 }
 
 fn cancelling(call: &mut Call) -> Evolved {
-    let Phase::Running { attempt, started_at, .. } = call.phase else {
+    let Phase::Running { permit, attempt, started_at } = &call.phase else {
         return Err("it does not run");
     };
-    call.phase = Phase::Cancelling { attempt, started_at };
+    let (permit, attempt, started_at) = (Some(permit.clone()), *attempt, *started_at);
+    call.phase = Phase::Cancelling { attempt, started_at, permit };
     Ok(())
 }
 
-fn interrupted(call: &mut Call, plan: RecoveryPlan) -> Evolved {
-    let (Phase::Running { permit, attempt, started_at }
-    | Phase::Verifying { permit, attempt, started_at }) = &call.phase
+fn interrupted(call: &mut Call, plan: RecoveryPlan, may_still_run: bool) -> Evolved {
+    let (Phase::Running { attempt, started_at, .. }
+    | Phase::Verifying { attempt, started_at, .. }
+    | Phase::Cancelling { attempt, started_at, .. }) = &call.phase
     else {
         return Err("it does not run");
     };
-    let (permit, attempt, started_at) = (permit.clone(), *attempt, *started_at);
+    let (attempt, started_at) = (*attempt, *started_at);
+    let permit = call.phase.permit().cloned();
+    let on_absent = match call.phase {
+        Phase::Verifying { on_absent, .. } => on_absent,
+        _ if may_still_run => OnAbsent::Ask,
+        Phase::Cancelling { .. } => OnAbsent::Cancel,
+        _ => OnAbsent::RunAgain,
+    };
     call.recoveries += 1;
+    let permitted = || permit.ok_or("nothing lets it run");
     match plan {
         RecoveryPlan::Rerun => {
+            let permit = permitted()?;
             call.phase = Phase::ready(permit, StartCause::Recovery);
         }
-        RecoveryPlan::Verify => call.phase = Phase::Verifying { permit, attempt, started_at },
+        RecoveryPlan::Verify => {
+            let permit = permitted()?;
+            call.phase = Phase::Verifying { permit, attempt, started_at, on_absent };
+        }
         RecoveryPlan::Ask | RecoveryPlan::Report => {}
     }
     Ok(())
 }
 
 fn verified(call: &mut Call, finding: VerifyFinding) -> Evolved {
-    let Phase::Verifying { permit, .. } = &call.phase else { return Err("nothing is verified") };
-    match finding {
-        VerifyFinding::Absent => {
-            let permit = permit.clone();
-            call.phase = Phase::ready(permit, StartCause::Settled);
-        }
-        VerifyFinding::Applied | VerifyFinding::Unknown => {}
+    let Phase::Verifying { permit, on_absent, .. } = &call.phase else {
+        return Err("nothing is verified");
+    };
+    if finding == VerifyFinding::Absent && *on_absent == OnAbsent::RunAgain {
+        let permit = permit.clone();
+        call.phase = Phase::ready(permit, StartCause::Settled);
     }
     Ok(())
 }

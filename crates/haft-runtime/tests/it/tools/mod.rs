@@ -3,6 +3,7 @@
 mod adversarial;
 mod approval;
 mod direct;
+mod doubt;
 mod guards;
 mod intake;
 mod kit;

@@ -133,7 +133,7 @@ fn shown(app: &App, open: &Open, row: &Pending, told: &Told) -> Option<Value> {
         "input_schema": definition.map(|definition| schema(&definition.input_schema)),
         "answer_schema": definition.and_then(|definition| definition.output_schema.as_ref().map(schema)),
         "preview": told.preview, "derivation": told.derivation, "changes": told.changes,
-        "barred": call.barred,
+        "barred": call.barred, "in_doubt_because": call.in_doubt_because,
         "may_grant": !call.contract.gate.always_asks(),
         "approvals": { "needed": call.contract.gate.n_approvals(), "given": suspension.endorsed },
         "expires_at": suspension.expires_at, "since": row.since,

@@ -114,7 +114,10 @@ pub(super) async fn call(
             json!({ "state": "waiting", "session": session, "call": wait.call })
         }
         Ok(Answer::InDoubt(wait)) => {
-            json!({ "state": "in_doubt", "session": session, "call": wait.call })
+            json!({
+                "state": "in_doubt", "session": session, "call": wait.call,
+                "because": wait.in_doubt_because,
+            })
         }
         Err(CallError::Input(error)) => return Err(error.into()),
         Err(error) => return Err(Error::invalid(error.to_string())),
