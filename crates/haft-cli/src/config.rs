@@ -160,7 +160,19 @@ fn table(name: &ToolName, declared: &Declared) -> String {
         }
     }
     lines.extend(declared.oauth.as_ref().map(|oauth| format!("oauth = {{ {} }}", client(oauth))));
-    lines.extend(declared.timeout.map(|seconds| format!("timeout = {seconds}")));
+    let numbers = [
+        ("timeout", declared.timeout),
+        ("start_timeout", declared.start_timeout),
+        ("max_concurrent", declared.max_concurrent.map(u64::from)),
+        ("max_message_bytes", declared.max_message_bytes),
+    ];
+    let given = numbers.into_iter().filter_map(|(name, number)| Some((name, number?)));
+    lines.extend(given.map(|(name, number)| format!("{name} = {number}")));
+    let limits = declared.tool_limits.iter();
+    let limits: Vec<String> = limits.map(|(tool, n)| format!("{} = {n}", quoted(tool))).collect();
+    if !limits.is_empty() {
+        lines.push(format!("tool_limits = {{ {} }}", limits.join(", ")));
+    }
     lines.push(String::new());
     lines.join("\n")
 }
@@ -221,6 +233,10 @@ mod tests {
             command: ["sh", "-c", "echo \"a\\b\"\n"].map(str::to_owned).to_vec(),
             env: [("TOKEN".to_owned(), secret)].into(),
             timeout: Some(5),
+            start_timeout: Some(30),
+            max_concurrent: Some(4),
+            tool_limits: [("search it".to_owned(), 2)].into(),
+            max_message_bytes: Some(1 << 20),
             ..Declared::default()
         }
     }

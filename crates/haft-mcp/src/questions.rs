@@ -233,6 +233,8 @@ impl Questions {
             all.insert(key, asked);
         }
         open.show(all.clone());
+        // A person may take days, and the tool only a minute.
+        let _paused = context.pause_clock();
         let mut answers = BTreeMap::new();
         for (key, asked) in all {
             let answer = self.answer(haft, context, &asked).await?;

@@ -29,6 +29,7 @@ use crate::job::Done;
 use crate::live::{Live, LiveStream};
 use crate::node_lease::{NodeLease, Term, Uptime};
 use crate::performer::Performer;
+use crate::pools::Pools;
 use crate::session_task::{Letter, SessionTask, Standing};
 use crate::supervision::supervise;
 use crate::sweeper;
@@ -72,6 +73,8 @@ pub struct Settings {
     pub linger: Duration,
     /// Where live events are sent.
     pub live: LiveStream,
+    /// What bounds how many calls of a tool or a server run at once.
+    pub pools: Pools,
 }
 
 impl Settings {
@@ -86,6 +89,7 @@ impl Settings {
             lease_ttl: Duration::from_secs(10),
             linger: Duration::from_millis(250),
             live: LiveStream::new(),
+            pools: Pools::default(),
         }
     }
 }
@@ -140,6 +144,7 @@ pub(crate) struct Shared<P> {
     pub(crate) clock: Clock,
     pub(crate) stop_grace: Duration,
     pub(crate) live: LiveStream,
+    pub(crate) pools: Pools,
     pub(crate) observer: Observer,
     pub(crate) lease: NodeLease,
     linger: Duration,
@@ -185,6 +190,7 @@ impl<P: Performer> Driver<P> {
             clock: settings.clock.clone(),
             stop_grace: settings.stop_grace,
             live: settings.live.clone(),
+            pools: settings.pools.clone(),
             observer: settings.observer.clone(),
             lease: NodeLease::new(settings.lease_ttl),
             linger,
@@ -396,6 +402,11 @@ impl<P: Performer> Driver<P> {
     /// Returns how many sessions are at work here.
     pub fn n_at_work(&self) -> usize {
         self.shared.table().at_work.len()
+    }
+
+    /// Returns the pools of this node, in which calls wait for their turn.
+    pub fn pools(&self) -> &Pools {
+        &self.shared.pools
     }
 
     /// Returns where a session stands that is at work here, without asking the store.

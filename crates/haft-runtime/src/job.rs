@@ -12,8 +12,10 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
+use crate::attempt_timer::AttemptTimer;
 use crate::cancellation::CancellationToken;
 use crate::performer::{Entry, Job, Performer, Task};
+use crate::pools::Slot;
 
 /// What a job is known by within its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +25,10 @@ pub(crate) enum JobKey {
         attempt: u32,
     },
     Preview {
+        call: CallId,
+    },
+    /// A call that waits for room in its pools.
+    Queue {
         call: CallId,
     },
     Execute {
@@ -48,9 +54,10 @@ impl JobKey {
     pub(crate) fn call(self) -> Option<CallId> {
         match self {
             Self::Model { .. } | Self::Child { .. } | Self::Parent | Self::Root => None,
-            Self::Preview { call } | Self::Execute { call, .. } | Self::Verify { call, .. } => {
-                Some(call)
-            }
+            Self::Preview { call }
+            | Self::Queue { call }
+            | Self::Execute { call, .. }
+            | Self::Verify { call, .. } => Some(call),
         }
     }
 }
@@ -105,18 +112,29 @@ pub(crate) struct Work {
     key: JobKey,
     limit: Option<Duration>,
     stop: CancellationToken,
+    timer: AttemptTimer,
     entry: Entry,
     /// None once its end is known.
     task: Option<JoinHandle<Input>>,
 }
 
 impl Work {
-    /// Begins a job; what it does is told within the span.
-    pub(crate) fn begin<P: Performer>(performer: Arc<P>, job: Job, within: Span) -> Self {
+    /// Begins a job; what it does is told within the span. It keeps its places in pools until its
+    /// code has ended, also if nobody waits for that any more.
+    pub(crate) fn begin<P: Performer>(
+        performer: Arc<P>,
+        job: Job,
+        slot: Option<Slot>,
+        within: Span,
+    ) -> Self {
         let (key, limit) = (job.task.key(), job.task.time_limit());
-        let (stop, entry) = (job.stop.clone(), job.entry.clone());
-        let task = async move { performer.perform(job).await }.instrument(within);
-        Self { key, limit, stop, entry, task: Some(tokio::spawn(task)) }
+        let (stop, timer, entry) = (job.stop.clone(), job.timer.clone(), job.entry.clone());
+        let task = async move {
+            let _slot = slot;
+            performer.perform(job).await
+        };
+        let task = Some(tokio::spawn(task.instrument(within)));
+        Self { key, limit, stop, timer, entry, task }
     }
 
     pub(crate) fn key(&self) -> JobKey {
@@ -150,7 +168,7 @@ impl Work {
                 self.task = None;
                 return self.reported(joined);
             }
-            () = elapsed(self.limit) => Overrun::OutOfTime,
+            () = elapsed(self.limit, &self.timer) => Overrun::OutOfTime,
             () = stopped_for(&self.stop, grace) => Overrun::WouldNotStop,
         };
         match overrun {
@@ -248,7 +266,9 @@ impl Work {
                 Input::Verified(Verified { call, attempt, verdict: Verification::Unknown })
             }
             // An errand that was cut short is run again by whoever looks next.
-            JobKey::Child { .. } | JobKey::Parent | JobKey::Root => Input::Woken,
+            JobKey::Queue { .. } | JobKey::Child { .. } | JobKey::Parent | JobKey::Root => {
+                Input::Woken
+            }
         }
     }
 }
@@ -259,9 +279,9 @@ enum Overrun {
     WouldNotStop,
 }
 
-async fn elapsed(limit: Option<Duration>) {
+async fn elapsed(limit: Option<Duration>, timer: &AttemptTimer) {
     match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
+        Some(limit) => timer.elapsed(limit).await,
         None => std::future::pending().await,
     }
 }

@@ -10,6 +10,7 @@
 //! (`haft_core::session`). It does not know what tools there are: that is its [`Performer`]'s.
 
 mod artifacts;
+mod attempt_timer;
 mod boundary;
 mod cancellation;
 mod clock;
@@ -23,6 +24,7 @@ mod model;
 mod node_lease;
 mod outage;
 mod performer;
+mod pools;
 pub mod registry;
 mod request;
 mod restored;
@@ -37,6 +39,7 @@ mod toolbox;
 mod unwinding;
 
 pub use artifacts::{Artifacts, ArtifactsError, Found, Slice};
+pub use attempt_timer::{AttemptTimer, ClockPause};
 pub use boundary::{Boundary, Observer};
 pub use cancellation::CancellationToken;
 pub use clock::{Clock, ManualClock};
@@ -55,6 +58,7 @@ pub use model::{
 };
 pub use outage::Outage;
 pub use performer::{Entry, Job, Performer, Task};
+pub use pools::{PoolLoad, Pools, QueuePlace};
 pub use request::{Begun, RequestError, RequestKey, WorkingRequest};
 pub use restored::{MarkedRestored, mark_restored};
 pub use standing::{HeldGrant, Holder, LedgerError};

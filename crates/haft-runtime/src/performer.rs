@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use haft_core::session::{Call, Config, Input, Open, ToolChange};
 use haft_core::{Actor, SessionId};
 
+use crate::attempt_timer::AttemptTimer;
 use crate::cancellation::CancellationToken;
 
 /// Runs tools and asks models. The registry of tools is one; a harness that counts effects in a
@@ -48,6 +49,8 @@ pub struct Job {
     pub task: Task,
     /// Cancelled when it should stop.
     pub stop: CancellationToken,
+    /// Measures the time that it may take, and can be paused while a person is waited for.
+    pub timer: AttemptTimer,
     /// Says whether a tool's code has been entered, for whoever can tell.
     pub entry: Entry,
 }

@@ -5,16 +5,17 @@ mod ahead;
 mod doing;
 mod errands;
 mod leaving;
+mod queueing;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::SessionId;
 use haft_core::journal::Head;
 use haft_core::session::{
     Decision, Event, Input, Refusal, Reply, State, ToolChanged, decide, note,
 };
+use haft_core::{CallId, SessionId};
 use haft_store::{
     AcquireError, Append, AppendError, ErrorKind, Fence, FollowedBy, Lease, Loaded, RequestStep,
     SNAPSHOT_EVERY, Wake,
@@ -28,6 +29,7 @@ use crate::job::{Done, JobKey};
 use crate::live::Live;
 use crate::node_lease::Term;
 use crate::performer::{Performer, Task};
+use crate::pools::Slot;
 use doing::Running;
 
 const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -40,8 +42,11 @@ pub(crate) enum Letter {
     Input(Arc<Input>, Option<Arc<RequestStep>>, oneshot::Sender<Result<Reply, InputError>>),
     /// A job ended.
     Done(Done),
-    /// A job was not begun, because the node's lease was over by then; under which number.
-    NotBegun(Box<Task>, u64),
+    /// A job was not begun, because the node's lease was over by then; under which number, and
+    /// with its places in pools.
+    NotBegun(Box<Task>, u64, Option<Slot>),
+    /// A queued call has its places in pools; none if it was to wait no longer.
+    Slot { call: CallId, number: u64, slot: Option<Slot> },
     /// Look again at what can go on, because of this wake in the store or because it is time.
     /// Whoever appended what caused it hands in where the session stood then.
     Wake(Option<Wake>, Option<Box<Standing>>),
@@ -52,7 +57,7 @@ impl Letter {
     pub(crate) fn take_standing(&mut self) -> Option<Box<Standing>> {
         match self {
             Self::Wake(_, standing) => standing.take(),
-            Self::Input(..) | Self::Done(_) | Self::NotBegun(..) => None,
+            Self::Input(..) | Self::Done(_) | Self::NotBegun(..) | Self::Slot { .. } => None,
         }
     }
 }
@@ -77,6 +82,8 @@ pub(crate) struct SessionTask<P> {
     mailbox: mpsc::Sender<Letter>,
     running: HashMap<JobKey, Running>,
     n_jobs: u64,
+    /// The places in pools of calls that are about to start.
+    slots: HashMap<CallId, Slot>,
     hold: Option<Hold>,
     head: Head,
     state: Arc<State>,
@@ -150,6 +157,7 @@ impl<P: Performer> SessionTask<P> {
             mailbox,
             running: HashMap::new(),
             n_jobs: 0,
+            slots: HashMap::new(),
             hold: None,
             head: Head::EMPTY,
             state: Arc::default(),
@@ -325,7 +333,8 @@ impl<P: Performer> SessionTask<P> {
                 }
                 stepped
             }
-            Letter::NotBegun(task, number) => self.begin_again(*task, number).await,
+            Letter::NotBegun(task, number, slot) => self.begin_again(*task, number, slot).await,
+            Letter::Slot { call, number, slot } => self.leave_queue(call, number, slot).await,
             Letter::Wake(wake, standing) => {
                 // The log is the same for everyone, so that what someone read further on is where
                 // the session stands.
@@ -392,7 +401,9 @@ impl<P: Performer> SessionTask<P> {
     fn set_aside(&mut self, letter: Letter, trouble: &InputError) {
         match letter {
             Letter::Input(.., answer) => answer.send(Err(trouble.clone())).unwrap_or_default(),
-            Letter::Done(_) | Letter::NotBegun(..) => self.backlog.push_back(letter),
+            Letter::Done(_) | Letter::NotBegun(..) | Letter::Slot { .. } => {
+                self.backlog.push_back(letter);
+            }
             // Its claim lapses, and the session is looked at anyway once the store is back.
             Letter::Wake(..) => self.doubts_head = true,
         }
@@ -434,8 +445,10 @@ impl<P: Performer> SessionTask<P> {
             // After a long silence the node says that it is alive, so that the session stays ours
             // if nobody has taken it. Whether anyone has, the fence knows.
             let term = self.shared.current_term().await?;
+            let mut slots = Vec::new();
             if follow == Follow::All {
                 self.run_ahead(&mut decision).await;
+                slots = self.take_free_slots(&mut decision);
             }
             let mut append = self.append(self.shared.clock.now(), &mut decision);
             append.request.clone_from(&request);
@@ -447,6 +460,7 @@ impl<P: Performer> SessionTask<P> {
                     self.head = head;
                     self.seen_ours(term);
                     self.stay_owner().await?;
+                    self.slots.extend(slots);
                     return Ok(self.follow(decision, follow));
                 }
                 Err(AppendError::HeadMoved { .. }) => self.doubts_head = true,

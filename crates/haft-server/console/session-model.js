@@ -87,7 +87,7 @@ export class SessionModel {
 
   /** The calls that run right now (document 004's `in_flight_tools`). */
   inFlight() {
-    return [...this.calls.values()].filter((call) => ["ready", "running", "verifying", "retrying", "previewing"].includes(call.state));
+    return [...this.calls.values()].filter((call) => ["ready", "queued", "running", "verifying", "retrying", "previewing"].includes(call.state));
   }
 
   /** The calls that wait for someone (document 004's `pending`). */
@@ -235,9 +235,14 @@ const HANDLERS = {
     call.decisions.push({ decision: event.decision.type, by: event.by, at, note: event.decision.note });
     model.finish(`${event.call} ${event.round}`, at, ["deny", "expired", "client_gone"].includes(event.decision.type) ? "bad" : "warn");
   }),
+  "call.queued": (model, event, at) => update(model, event.call, (call) => {
+    call.state = "queued";
+    model.begin(`${call.id} queue`, "wait", "queued", at, { item: call.id });
+  }),
   "call.started": (model, event, at) => update(model, event.call, (call) => {
     call.state = "running";
     call.attempt = event.attempt;
+    model.finish(`${call.id} queue`, at);
     model.begin(`${call.id} run`, "run", `Attempt ${event.attempt}`, at, { item: call.id });
     if (event.cause === "recovery") call.notes.push("Run again; its tool declares that repeating it is safe");
   }),

@@ -39,7 +39,7 @@ export const DECISIONS = {
 /** @type {Record<string, { text: string, tone: string }>} */
 export const STATES = {
   proposed: { text: "Proposed", tone: "" }, previewing: { text: "Working out a preview", tone: "" }, ready: { text: "About to run", tone: "" },
-  running: { text: "Running", tone: "accent" }, waiting: { text: "Waiting", tone: "warn" }, retrying: { text: "Will try again", tone: "warn" },
+  queued: { text: "Queued", tone: "warn" }, running: { text: "Running", tone: "accent" }, waiting: { text: "Waiting", tone: "warn" }, retrying: { text: "Will try again", tone: "warn" },
   verifying: { text: "Being verified", tone: "warn" }, done: { text: "Done", tone: "good" }, error: { text: "Failed", tone: "bad" },
   denied: { text: "Denied", tone: "bad" }, expired: { text: "Expired", tone: "bad" }, cancelled: { text: "Stopped", tone: "" }, rejected: { text: "Not run", tone: "bad" },
 };

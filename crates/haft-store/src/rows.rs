@@ -251,6 +251,7 @@ impl Rows {
                 let (resolution, by, kind) = (*resolution, by.clone(), decision.kind());
                 row.decided = Some(DecidedBy { resolution, by, kind, at });
             }
+            Event::CallQueued { call } => self.stand(*call, CallStage::Ready),
             Event::CallStarted { call, .. } => {
                 self.call(*call, CallStage::Running).retry = Some(RetryChange::Over);
             }

@@ -33,6 +33,8 @@ use haft_runtime::HaftBuilder;
 /// Gives a node the managed tools, and the hands they work with.
 pub fn install(builder: HaftBuilder, hands: Hands) -> HaftBuilder {
     hands.show(builder.registry());
+    let ended = hands.clone();
+    let builder = builder.listener(move |live| ended.hear(live));
     let gated = builder.policy(gate::OutcomeGate::new(hands.clone())).adviser(advice::Advice);
     tools::all().into_iter().fold(gated.service(hands), HaftBuilder::tool)
 }

@@ -521,8 +521,8 @@ pub mod definition {
     pub use haft_core::tool::{
         Category, Concurrency, Consequence, Cost, Definition, DefinitionError, Display, Facets,
         FsAccess, Gate, Hook, Idempotency, Injected, InjectedKind, InterruptBehavior, Mode,
-        Mutates, NotFor, Precondition, ProcessUse, Reach, Redaction, Retention, Retry, Routing,
-        Schema, SchemaError, Scope, Spend, Status, Streaming, Told, ToolSpec, Undo, UndoSource,
-        Unit, UnitError, Version,
+        Mutates, NotFor, Pool, Precondition, ProcessUse, Reach, Redaction, Retention, Retry,
+        Routing, Schema, SchemaError, Scope, Spend, Status, Streaming, Told, ToolSpec, Undo,
+        UndoSource, Unit, UnitError, Version,
     };
 }

@@ -34,6 +34,12 @@ pub(crate) struct AddArgs {
     /// How long one call may take.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
+    /// How long starting or reaching it may take (default 180).
+    #[arg(long, value_name = "SECONDS")]
+    start_timeout: Option<u64>,
+    /// How many of its calls are sent at once, at most (default 16). The others wait in Haft.
+    #[arg(long, value_name = "CALLS")]
+    max_concurrent: Option<u32>,
     #[command(flatten)]
     config: ConfigFile,
 }
@@ -82,7 +88,8 @@ pub(crate) struct RemoveArgs {
 }
 
 pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
-    let AddArgs { name, url, command, env, headers, oauth, timeout, config } = args;
+    let AddArgs { name, url, command, env, headers, oauth, timeout, config, .. } = args;
+    let (start_timeout, max_concurrent) = (args.start_timeout, args.max_concurrent);
     let (env, headers) = (env.into_iter().collect(), headers.into_iter().collect());
     let oauth = oauth.declared();
     if url.is_none() && command.is_empty() {
@@ -90,7 +97,17 @@ pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
         let next = format!("`haft mcp add {name} URL`, or `haft mcp add {name} -- CMD ARGS`");
         return Err(Trouble::new(Code::BadArguments, what).next(next).into());
     }
-    let declared = Declared { command, env, url, headers, oauth, timeout };
+    let declared = Declared {
+        command,
+        env,
+        url,
+        headers,
+        oauth,
+        timeout,
+        start_timeout,
+        max_concurrent,
+        ..Declared::default()
+    };
     declared.config(name.clone()).map_err(|error| {
         Trouble::new(Code::BadConfig, format!("`{name}` cannot be mounted like this"))
             .why(causes(&error))

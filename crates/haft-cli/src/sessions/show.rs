@@ -30,6 +30,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     })
 }
 
+/// What a queued call waits for. Only the node that has its session knows how many are ahead.
+fn queued(call: &Value) -> String {
+    let (id, tool) = (call["call"].as_str().unwrap_or("–"), call["tool"].as_str().unwrap_or("–"));
+    match (call["pool"].as_str(), call["ahead"].as_u64()) {
+        (Some(pool), Some(ahead)) => format!("{id} {tool}: behind {ahead} others for {pool}"),
+        _ => format!("{id} {tool}"),
+    }
+}
+
 fn tell(session: &Value, waits: &[Value]) {
     let paint = Paint::stdout();
     let text = |member: &str| session[member].as_str().unwrap_or("–");
@@ -49,6 +58,9 @@ fn tell(session: &Value, waits: &[Value]) {
     ];
     for (name, value) in facts {
         say(&format!("  {} {value}", paint.paint(Tone::Dim, &format!("{name:<10}"))));
+    }
+    for call in session["queued"].as_array().into_iter().flatten() {
+        say(&format!("  {} {}", paint.paint(Tone::Dim, "queued    "), printable(&queued(call))));
     }
     for wait in waits {
         say("");

@@ -14,6 +14,8 @@ use crate::terminal::{Paint, Tone, arguments_line, printable, say, say_json, sho
 
 /// How much of a text is shown.
 const TEXT_MAX: usize = 100;
+/// What is said of a call that waits for room in a pool of its tool.
+const QUEUED: &str = "queued until its server or tool has room";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -166,7 +168,11 @@ impl Tree {
                 self.close_last(*call, at);
                 self.in_call(*call, Node::new(text, at));
             }
+            Event::CallQueued { call } => {
+                self.in_call(*call, Node::new(QUEUED, at).toned(Tone::Warn));
+            }
             Event::CallStarted { call, attempt, .. } => {
+                self.leave_queue(*call, at);
                 self.in_call(*call, Node::new(format!("attempt {attempt}"), at));
             }
             Event::CallRetryScheduled { call, failure, .. } => {
@@ -227,6 +233,14 @@ impl Tree {
     fn in_call(&mut self, call: CallId, node: Node) {
         if let Some(of) = self.call(call) {
             of.within.push(node);
+        }
+    }
+
+    /// Ends the wait of a call that was queued, if its last was that.
+    fn leave_queue(&mut self, call: CallId, at: Timestamp) {
+        let last = self.call(call).and_then(|of| of.within.last());
+        if last.is_some_and(|last| last.text == QUEUED) {
+            self.close_last(call, at);
         }
     }
 

@@ -18,6 +18,7 @@ mod https;
 mod keeping;
 mod mcp;
 mod mounted;
+mod outlived;
 mod policies;
 mod pty;
 mod readiness;

@@ -267,3 +267,63 @@ fn a_server_that_wants_oauth_is_authorized_once_by_a_person() {
         assert!(!bytes.windows(canary.len()).any(|found| found == canary), "{}", path.display());
     }
 }
+
+// E3: over HTTP and at a terminal a queued call is seen to wait, and behind how many.
+#[test]
+fn a_queued_call_is_seen_to_wait() {
+    let ground = Ground::new();
+    ground.mount_with(&["TOOLS=hold"]);
+    let config = std::fs::read_to_string(ground.config()).unwrap();
+    std::fs::write(ground.config(), config + "max_concurrent = 1\n").unwrap();
+    let boss = ground.key("boss", &["admin"]);
+    let server = ground.serve(&boss, &[]);
+    let peer = || server.get("/haft/v1/mcp/servers/peer");
+    until(|| peer()["tools"]["hold"].is_string().then_some(()));
+    assert_eq!(peer()["max_concurrent"], 1);
+    let calls: Vec<(String, String)> = (0..3)
+        .map(|_| {
+            let arguments = json!({ "arguments": { "text": "go" } });
+            let waiting = server.post("/haft/v1/tools/peer_hold/call", &arguments);
+            let text = |member: &str| waiting[member].as_str().unwrap().to_owned();
+            let (session, call) = (text("session"), text("call"));
+            let path = format!("/haft/v1/sessions/{session}/calls/{call}/resolve");
+            server.post(&path, &json!({ "type": "approve" }));
+            until(|| {
+                let known = server.get(&format!("/haft/v1/sessions/{session}/calls/{call}"));
+                ["running", "queued"].contains(&known["stage"].as_str().unwrap()).then_some(())
+            });
+            (session, call)
+        })
+        .collect();
+    let shown = |(session, call): &(String, String)| {
+        server.get(&format!("/haft/v1/sessions/{session}/calls/{call}"))
+    };
+    assert_eq!(shown(&calls[0])["stage"], "running");
+    let third = shown(&calls[2]);
+    assert_eq!((&third["stage"], &third["queue"]["ahead"]), (&json!("queued"), &json!(1)));
+    assert_eq!(third["queue"]["pool"], "mcp/peer");
+    let mut metrics = String::new();
+    let header = format!("x-api-key: {boss}\r\n");
+    server.connect("GET", "/metrics", &header, "").read_to_string(&mut metrics).unwrap();
+    assert!(metrics.contains("haft_queue_length{pool=\"mcp/peer\"} 2"), "{metrics}");
+    assert!(metrics.contains("haft_pool_running{pool=\"mcp/peer\"} 1"), "{metrics}");
+    let told = |words: [&str; 3]| {
+        said(&haft().args(words).arg("--data").arg(ground.data()).output().unwrap())
+    };
+    let session = calls[2].0.as_str();
+    let card = told(["sessions", "show", session]);
+    assert!(card.contains("peer_hold: behind 1 others for mcp/peer"), "{card}");
+    let trace = told(["sessions", "trace", session]);
+    assert!(trace.contains("queued until its server or tool has room"), "{trace}");
+    // It was never sent, so that it is certain what became of it.
+    let session = calls[1].0.as_str();
+    server.post(&format!("/haft/v1/sessions/{session}/interrupt"), &json!({}));
+    let second = until(|| Some(shown(&calls[1])).filter(|call| call["stage"] == "settled"));
+    assert_eq!(second["class"], "cancelled", "{second}");
+    std::fs::write(ground.directory.path().join("counter.go"), "").unwrap();
+    for call in [&calls[0], &calls[2]] {
+        let ended = until(|| Some(shown(call)).filter(|call| call["stage"] == "settled"));
+        assert!(ended["class"].is_null(), "{ended}");
+    }
+    assert_eq!(ground.effects(), ["hold", "hold"]);
+}

@@ -39,6 +39,12 @@ pub enum Effect {
         /// The call.
         call: CallId,
     },
+    /// Wait until each pool of a call's tool has room, and report [`super::SlotTaken`]. Whoever
+    /// does it stops waiting when the call is not queued any more.
+    Queue {
+        /// The call.
+        call: CallId,
+    },
     /// Run a call. The call's id is the key for whoever recognises keys.
     Execute {
         /// The call.

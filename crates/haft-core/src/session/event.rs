@@ -314,6 +314,12 @@ pub enum Event {
         /// How.
         decision: Decided,
     },
+    /// A call may run and waits until a pool of its tool has room.
+    #[serde(rename = "call.queued")]
+    CallQueued {
+        /// The call.
+        call: CallId,
+    },
     /// An attempt began.
     #[serde(rename = "call.started")]
     CallStarted {
@@ -457,6 +463,7 @@ impl Event {
             | Self::CallSuspended { call, .. }
             | Self::CallEndorsed { call, .. }
             | Self::CallResolved { call, .. }
+            | Self::CallQueued { call }
             | Self::CallStarted { call, .. }
             | Self::CallRetryScheduled { call, .. }
             | Self::CallInterrupted { call, .. }
@@ -524,6 +531,7 @@ impl Event {
             Self::CallSuspended { .. } => "call.suspended",
             Self::CallEndorsed { .. } => "call.endorsed",
             Self::CallResolved { .. } => "call.resolved",
+            Self::CallQueued { .. } => "call.queued",
             Self::CallStarted { .. } => "call.started",
             Self::CallRetryScheduled { .. } => "call.retry_scheduled",
             Self::CallInterrupted { .. } => "call.interrupted",

@@ -56,6 +56,8 @@ pub enum Input {
     CallsProposed(CallsProposed),
     /// A preview is ready.
     Previewed(Previewed),
+    /// A queued call has a place in each of its pools.
+    SlotTaken(SlotTaken),
     /// An attempt ended.
     AttemptEnded(AttemptEnded),
     /// A verify hook answered.
@@ -128,6 +130,7 @@ impl Input {
             | Self::ModelAnswered(_)
             | Self::ModelFailed(_)
             | Self::Previewed(_)
+            | Self::SlotTaken(_)
             | Self::AttemptEnded(_)
             | Self::Verified(_)
             | Self::RetryDue(_)
@@ -461,6 +464,13 @@ pub enum Verification {
     Absent,
     /// The hook cannot tell.
     Unknown,
+}
+
+/// A queued call has a place in each of its pools, and keeps it until its attempt has ended.
+#[derive(Debug, Clone)]
+pub struct SlotTaken {
+    /// The call.
+    pub call: CallId,
 }
 
 /// A retry is due.

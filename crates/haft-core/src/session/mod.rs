@@ -41,8 +41,8 @@ pub use input::{
     ChildStopped, ClientGone, ContextSummarised, EffectUnknown, Ended, Expired, GoalSet,
     GrantOffered, GrantRevoked, Granted, Input, Interrupted, MODEL_ASKS_MAX, MessageArrived,
     ModelAnswered, ModelFailed, Opened, ParentTold, PolicyFacts, Previewed, Proposal,
-    ProviderResult, Reconfigured, Restored, RetryDue, Returned, SoundCall, ToolChange, ToolChanged,
-    TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
+    ProviderResult, Reconfigured, Restored, RetryDue, Returned, SlotTaken, SoundCall, ToolChange,
+    ToolChanged, TurnAsked, Verification, Verified, WakeCancelled, WakeQueued,
 };
 pub use refusal::{Refusal, Stale};
 pub use report::{Ask, Report, Word};

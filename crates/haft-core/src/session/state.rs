@@ -243,6 +243,9 @@ pub enum Phase {
         cause: StartCause,
         /// Not before this.
         due: Option<Timestamp>,
+        /// Since when it waits for room in the pools of its tool.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        queued_at: Option<Timestamp>,
     },
     /// It runs.
     Running {
@@ -477,6 +480,16 @@ impl Call {
 }
 
 impl Phase {
+    /// A call that may run as soon as its turn comes.
+    pub(super) fn ready(permit: Permit, cause: StartCause) -> Self {
+        Self::Ready { permit, cause, due: None, queued_at: None }
+    }
+
+    /// Returns whether the call waits for room in the pools of its tool.
+    pub fn is_queued(&self) -> bool {
+        matches!(self, Self::Ready { queued_at: Some(_), .. })
+    }
+
     /// Returns whether someone told the running attempt to stop.
     pub(super) fn was_cancelled(&self) -> bool {
         match self {

@@ -107,6 +107,18 @@ pub enum Concurrency {
     Exclusive,
 }
 
+/// A bound on how many calls run at once on a node, over all of its sessions. Tools whose pools
+/// have one name share it. A call that finds the pool full waits in it, and counts as started only
+/// when it leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// What it is called, also in metrics: a server or a tool, nothing that a caller sends.
+    pub name: String,
+    /// How many calls run at once, at least 1.
+    pub limit: u32,
+}
+
 /// Whether a tool speaks before it is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::behaviour::{
-    Concurrency, Executor, Gate, Hook, InterruptBehavior, Ownership, Retry, Version,
+    Concurrency, Executor, Gate, Hook, InterruptBehavior, Ownership, Pool, Retry, Version,
 };
 use super::cost::Spending;
 use super::definition::{Definition, is_default};
@@ -54,7 +54,10 @@ pub struct Contract {
     /// What runs beside it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub concurrency: Concurrency,
-    /// How long one attempt may run.
+    /// What bounds how many calls run at once on a node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Pool>,
+    /// How long one attempt may run, from when it was sent.
     pub exec_timeout: Millis,
     /// How long a call may wait for someone.
     pub suspend_ttl: Millis,
@@ -122,6 +125,7 @@ impl Contract {
             recovery: recovery(definition, facets),
             interrupt: definition.interrupt,
             concurrency: definition.concurrency,
+            pools: definition.pools.clone(),
             exec_timeout: definition.exec_timeout,
             suspend_ttl: definition.suspend_ttl,
             retry: definition.retry.clone(),

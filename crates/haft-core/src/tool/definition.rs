@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::behaviour::{
     Concurrency, Consequence, Display, Executor, Gate, Hook, Injected, InterruptBehavior,
-    Ownership, Precondition, Redaction, Retention, Retry, Routing, Status, Streaming, Undo,
+    Ownership, Pool, Precondition, Redaction, Retention, Retry, Routing, Status, Streaming, Undo,
     Version,
 };
 use super::contract::Contract;
@@ -99,6 +99,9 @@ pub struct Definition {
     /// What runs beside it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub concurrency: Concurrency,
+    /// The bounds on how many of its calls run at once, over all sessions of a node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Pool>,
     /// Whether it reports progress.
     #[serde(default, skip_serializing_if = "is_default")]
     pub streaming: Streaming,
@@ -186,6 +189,7 @@ impl Definition {
             retry: Retry::default(),
             max_result_bytes: MAX_RESULT_BYTES,
             concurrency: Concurrency::default(),
+            pools: Vec::new(),
             streaming: Streaming::default(),
             retention: Retention::default(),
             redaction: Redaction::default(),

@@ -12,7 +12,7 @@ mod versioning;
 
 pub use behaviour::{
     Concurrency, Consequence, Display, Executor, Gate, Hook, Injected, InjectedKind,
-    InterruptBehavior, NotFor, Ownership, Precondition, Redaction, Retention, Retry, Routing,
+    InterruptBehavior, NotFor, Ownership, Pool, Precondition, Redaction, Retention, Retry, Routing,
     Status, Streaming, Undo, UndoSource, Version, VersionError,
 };
 pub use classify::{MODE_TABLE, NameMatch, classify};

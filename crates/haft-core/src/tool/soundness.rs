@@ -11,6 +11,7 @@ use crate::time::Millis;
 
 const EXEC_TIMEOUT_MAX: Millis = Millis::from_secs(24 * 3600);
 const SUSPEND_TTL_MAX: Millis = Millis::from_secs(366 * 24 * 3600);
+const POOL_NAME_MAX: usize = 160;
 
 pub(super) fn problems(definition: &Definition, facets: &ResolvedFacets) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -18,6 +19,7 @@ pub(super) fn problems(definition: &Definition, facets: &ResolvedFacets) -> Vec<
     check_text(definition, &mut report);
     check_execution(definition, &mut report);
     check_clocks(definition, facets, &mut report);
+    check_pools(definition, &mut report);
     check_schema(definition, &mut report);
     check_cost(definition, &mut report);
     check_relations(definition, facets, &mut report);
@@ -25,6 +27,24 @@ pub(super) fn problems(definition: &Definition, facets: &ResolvedFacets) -> Vec<
 }
 
 type Report<'a> = dyn FnMut(&'static str, String, &'static str) + 'a;
+
+fn check_pools(definition: &Definition, report: &mut Report<'_>) {
+    for pool in &definition.pools {
+        if pool.limit == 0 {
+            let found = format!("the pool `{}` lets no call run", pool.name);
+            report("pools", found, "let at least one call run at once");
+        }
+        if !(1..=POOL_NAME_MAX).contains(&pool.name.len()) {
+            let found = format!("a pool's name has {} bytes", pool.name.len());
+            report("pools", found, "give it a name of 1 to 160 bytes");
+        }
+    }
+    if !definition.pools.is_empty() && definition.executor != Executor::Server {
+        let found = format!("its calls are not run here but by {:?}", definition.executor);
+        let fix = "leave the pools out: they bound what this node runs";
+        report("pools", found.to_lowercase(), fix);
+    }
+}
 
 fn check_text(definition: &Definition, report: &mut Report<'_>) {
     if definition.description.trim().is_empty() {

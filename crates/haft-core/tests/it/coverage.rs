@@ -12,15 +12,15 @@ use serde_json::json;
 use crate::golden::assert_golden;
 use crate::world::{
     World, ann, approve, browser, charge, child_opened, delegation, deny, effect_unknown, email,
-    grant_for, mutating, offered_grant, ok, question, read, tool, wake_at,
+    grant_for, mutating, offered_grant, ok, pooled, question, read, tool, wake_at,
 };
 use haft_core::session::{
     Activity, AnswerDetails, AttemptEnded, AttemptReport, CallCancelled, CallsProposed,
     ChildStopped, ClientGone, Config, ContextSummarised, Driver, Ended, Expired, Fit, Goal,
     GoalSet, GrantOffered, GrantRevoked, Granted, Input, Interrupted, Limits, MessageArrived,
     ModelAnswered, ModelFailed, Opened, ParentTold, Phase, PolicyFacts, Preview, Previewed,
-    Reconfigured, Report, Resolution, Restored, RetryDue, Returned, Settlement, State, Stopping,
-    Summary, SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified,
+    Reconfigured, Report, Resolution, Restored, RetryDue, Returned, Settlement, SlotTaken, State,
+    Stopping, Summary, SuspensionKind, ToolChange, ToolChanged, TurnAsked, Verification, Verified,
     WakeCancelled, WakeQueued, Word,
 };
 use haft_core::tool::{Executor, Gate, Hook, InterruptBehavior};
@@ -32,7 +32,7 @@ use haft_core::{
 type Row = (World, CallId);
 type NamedRow = (&'static str, fn() -> Row);
 
-const ROWS: [NamedRow; 18] = [
+const ROWS: [NamedRow; 19] = [
     ("unopened", || (World::unopened(), CallId::from_bits(404))),
     ("idle", || (World::model(), CallId::from_bits(404))),
     ("thinking", || {
@@ -72,6 +72,7 @@ const ROWS: [NamedRow; 18] = [
         let call = world.answer(&[&email(), &read()])[1];
         (world, call)
     }),
+    ("call queued", || acting(|world| world.answer(&[&pooled()])[0])),
     ("call running, block", || acting(|world| world.answer(&[&email()])[0])),
     ("call running, cancel", || acting(|world| world.answer(&[&stoppable()])[0])),
     ("call verifying", || {
@@ -216,6 +217,7 @@ fn call_inputs(world: &World, call: CallId) -> Vec<Column> {
     let (grant, policy) = (offered_grant(&charge()), PolicyFacts::default());
     vec![
         ("previewed", Input::Previewed(Previewed { call, preview: preview() })),
+        ("slot taken", Input::SlotTaken(SlotTaken { call })),
         ("attempt ended", ended(AttemptReport::Returned(Returned::from(ok(""))))),
         ("attempt ended, world moved", ended(AttemptReport::WorldMoved { preview: preview() })),
         ("attempt ended, delegated", ended(AttemptReport::Delegated(delegation().into()))),
@@ -262,6 +264,7 @@ fn variant(input: &Input) -> &'static str {
         Input::RootTold => "root told",
         Input::CallsProposed(_) => "calls proposed",
         Input::Previewed(_) => "previewed",
+        Input::SlotTaken(_) => "slot taken",
         Input::AttemptEnded(_) => "attempt ended",
         Input::Verified(_) => "verified",
         Input::RetryDue(_) => "retry due",
@@ -298,6 +301,7 @@ fn phase(phase: &Phase) -> &'static str {
             SuspensionKind::Settlement => "waiting for settlement",
             SuspensionKind::Child => "waiting for child",
         },
+        phase if phase.is_queued() => "queued",
         Phase::Ready { .. } => "ready",
         Phase::Running { .. } => "running",
         Phase::Verifying { .. } => "verifying",
@@ -308,7 +312,7 @@ fn phase(phase: &Phase) -> &'static str {
 }
 
 /// Every phase in which a call can rest.
-const PHASES: [&str; 12] = [
+const PHASES: [&str; 13] = [
     "previewing",
     "waiting for approval",
     "waiting for elicitation",
@@ -316,6 +320,7 @@ const PHASES: [&str; 12] = [
     "waiting for settlement",
     "waiting for child",
     "ready",
+    "queued",
     "running",
     "verifying",
     "cancelling",

@@ -113,8 +113,10 @@ fn is_looked_after(world: &World, call: &haft_core::session::Call) -> bool {
         Phase::Proposed => panic!("a call rests where none can"),
         Phase::Previewing { .. } => told(Effect::Preview { call: id }),
         Phase::Waiting(_) => {}
+        phase if phase.is_queued() => told(Effect::Queue { call: id }),
         Phase::Ready { due, .. } => {
-            let mut others = world.open().calls().filter(|other| other.phase.is_in_flight());
+            let busy = |phase: &Phase| phase.is_in_flight() || phase.is_queued();
+            let mut others = world.open().calls().filter(|other| busy(&other.phase));
             let scheduled = |due| world.effects.contains(&Effect::ScheduleRetry { call: id, due });
             assert!(
                 others.next().is_some() || due.is_some_and(scheduled),

@@ -19,6 +19,7 @@ mod lifecycle;
 mod liveness;
 mod looping;
 mod properties;
+mod queueing;
 mod reports;
 mod restored;
 mod spending;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::world::{
     World, agent_tool, ann, approve, arguments_of, bob, browser, charge, deny, email, err,
-    grant_for, mutating, offered_grant, ok, own_work, question, read, tool, wake_at,
+    grant_for, mutating, offered_grant, ok, own_work, pooled, question, read, tool, wake_at,
 };
 use haft_core::permission::{Level, Verdict};
 use haft_core::session::{
@@ -16,7 +16,7 @@ use haft_core::session::{
     Config, ContextSummarised, Decided, Delegation, Driver, Edit, Effect, EffectUnknown, Ended,
     Event, Expired, Fit, GrantOffered, GrantRevoked, Granted, Input, Limits, MessageRule,
     ModelAnswered, ModelFailed, Phase, PolicyFacts, Preview, Previewed, Proposal, Reconfigured,
-    Refusal, Resolution, RetryDue, Settlement, State, Summary, ToolChange, ToolChanged,
+    Refusal, Resolution, RetryDue, Settlement, SlotTaken, State, Summary, ToolChange, ToolChanged,
     Verification, Verified, VerifyFinding, Wake, WakeQueued,
 };
 use haft_core::tool::{
@@ -50,6 +50,8 @@ pub(crate) enum Step {
     Retry(usize),
     Verify(usize, u8),
     Preview(usize),
+    /// A queued call has a place in its pool.
+    TakeSlot(usize),
     ToolChanges(usize, u8),
     CancelCall(usize),
     Interrupt,
@@ -93,6 +95,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         2 => pick.clone().prop_map(Step::Retry),
         2 => (pick.clone(), 0..3u8).prop_map(|(p, verdict)| Step::Verify(p, verdict)),
         3 => pick.clone().prop_map(Step::Preview),
+        4 => pick.clone().prop_map(Step::TakeSlot),
         1 => (pick.clone(), 0..3u8).prop_map(|(p, change)| Step::ToolChanges(p, change)),
         1 => pick.clone().prop_map(Step::CancelCall),
         1 => Just(Step::Interrupt),
@@ -113,7 +116,7 @@ fn step_or_leave() -> impl Strategy<Value = Step> {
     prop_oneof![20 => step(), 1 => Just(Step::Leave)]
 }
 
-const TOOLS: usize = 14;
+const TOOLS: usize = 15;
 
 fn tools() -> [ToolSpec; TOOLS] {
     [
@@ -139,6 +142,7 @@ fn tools() -> [ToolSpec; TOOLS] {
         mutating("do_alone", |d| d.concurrency = Concurrency::Exclusive),
         agent_tool(),
         mutating("wire_money", |d| d.gate = Gate::AskTwo),
+        pooled(),
     ]
 }
 
@@ -247,6 +251,10 @@ fn report(world: &mut World, step: &Step) -> Option<Refusal> {
             let how = Resolution::Result { result, directives, fit: Fit::Fits };
             let resolved = world.resolved(pick_call(world, *pick), Actor::system(), how);
             world.input_elsewhere(Input::Resolved(resolved)).err()
+        }
+        Step::TakeSlot(pick) => {
+            let call = pick_call(world, *pick);
+            world.input(Input::SlotTaken(SlotTaken { call })).err()
         }
         Step::LateReport(pick, ago) => {
             let attempt = attempts(world, pick_call(world, *pick)).saturating_sub(*ago);
@@ -593,6 +601,10 @@ fn check_effects(world: &World, before: usize, effects: &[Effect]) {
             | Effect::TellParent { .. }
             | Effect::ReportUp { .. }
             | Effect::ScheduleRetry { .. } => {}
+            Effect::Queue { call } => {
+                let queued = world.open().call(*call).is_some_and(|call| call.phase.is_queued());
+                assert!(queued, "a call is queued without its event");
+            }
             Effect::OpenChild { call } => {
                 let child = world.open().call(*call).and_then(|call| call.child.as_ref());
                 let depth =

@@ -13,7 +13,9 @@ use haft_core::session::{
     PolicyFacts, Priority, Proposal, Refusal, Reply, Resolution, Resolved, Returned, SoundCall,
     State, Wake, accept, decide, note,
 };
-use haft_core::tool::{Definition, Executor, Facets, Gate, Mutates, Schema, ToolSpec};
+use haft_core::tool::{
+    Definition, Executor, Facets, Gate, InterruptBehavior, Mutates, Pool, Schema, ToolSpec,
+};
 use haft_core::{
     Actor, ActorId, ActorKind, Arguments, CallId, CallResult, ContentBlock, ErrorClass, Failure,
     GrantId, MessageId, Millis, Outcome, Output, ProviderCallId, ResolutionId, SessionId,
@@ -370,6 +372,14 @@ pub(crate) fn read() -> ToolSpec {
 /// Changes something, is not idempotent, asks nobody.
 pub(crate) fn email() -> ToolSpec {
     mutating("send_email", |_| {})
+}
+
+/// As [`email`], through a server that takes only so many at once.
+pub(crate) fn pooled() -> ToolSpec {
+    mutating("send_letter", |definition| {
+        definition.pools = vec![Pool { name: "post".into(), limit: 1 }];
+        definition.interrupt = InterruptBehavior::Cancel;
+    })
 }
 
 /// Changes something, is not idempotent, asks.

@@ -1,6 +1,8 @@
 //! A server as `haft.toml`, the API and the store describe it.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use haft_core::{Millis, ToolName};
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,12 @@ use super::{MountConfig, Peer};
 
 /// The longest that a call of a mounted server may be allowed to take.
 const TIMEOUT_SECONDS_MAX: u64 = 24 * 3600;
+/// The longest that connecting to a server may be allowed to take.
+const START_SECONDS_MAX: u64 = 3600;
+/// The most calls that may be sent at once.
+const CONCURRENT_MAX: u32 = 1000;
+/// The largest message that may be read from a server.
+const MESSAGE_BYTES: RangeInclusive<u64> = (64 << 10)..=(1 << 30);
 /// Headers that hold nothing but secrets.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 
@@ -37,6 +45,18 @@ pub struct Declared {
     /// How long one call may take, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// How long starting or reaching it may take, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_timeout: Option<u64>,
+    /// How many of its calls are sent at once, at most; the others wait in Haft.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
+    /// The same for single tools, by the names that the server gives them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_limits: BTreeMap<String, u32>,
+    /// The largest message that is read from it, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_message_bytes: Option<u64>,
 }
 
 /// What is wrong with the description of a server.
@@ -95,9 +115,13 @@ pub enum DeclaredError {
         /// What was given.
         found: String,
     },
-    /// A limit that is none.
-    #[error("`timeout`: expected 1 to {TIMEOUT_SECONDS_MAX} seconds, found {found}")]
-    Timeout {
+    /// A number outside its range.
+    #[error("`{member}`: expected {expected}, found {found}")]
+    OutOfRange {
+        /// The member.
+        member: String,
+        /// What it may be.
+        expected: String,
         /// What was given.
         found: u64,
     },
@@ -111,10 +135,25 @@ impl Declared {
     /// When it describes none.
     pub fn config(&self, name: ToolName) -> Result<MountConfig, DeclaredError> {
         let mut config = MountConfig::new(name, self.peer()?);
-        match self.timeout {
-            None => {}
-            Some(seconds @ 1..=TIMEOUT_SECONDS_MAX) => config.timeout = Millis::from_secs(seconds),
-            Some(found) => return Err(DeclaredError::Timeout { found }),
+        if let Some(seconds) = self.timeout {
+            let range = 1..=TIMEOUT_SECONDS_MAX;
+            config.timeout = Millis::from_secs(within("timeout", range, "seconds", seconds)?);
+        }
+        if let Some(seconds) = self.start_timeout {
+            let range = 1..=START_SECONDS_MAX;
+            let seconds = within("start_timeout", range, "seconds", seconds)?;
+            config.connect_timeout = Duration::from_secs(seconds);
+        }
+        if let Some(limit) = self.max_concurrent {
+            config.max_concurrent = concurrent("max_concurrent", limit)?;
+        }
+        for (tool, limit) in &self.tool_limits {
+            let limit = concurrent(&format!("tool_limits.{tool}"), *limit)?;
+            config.tool_limits.insert(tool.clone(), limit);
+        }
+        if let Some(bytes) = self.max_message_bytes {
+            let bytes = within("max_message_bytes", MESSAGE_BYTES, "bytes", bytes)?;
+            config.max_message_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
         Ok(config)
     }
@@ -153,6 +192,23 @@ impl Declared {
             _ => Err(DeclaredError::NoPlace),
         }
     }
+}
+
+fn within(
+    member: &str,
+    range: RangeInclusive<u64>,
+    unit: &str,
+    found: u64,
+) -> Result<u64, DeclaredError> {
+    if range.contains(&found) {
+        return Ok(found);
+    }
+    let expected = format!("{} to {} {unit}", range.start(), range.end());
+    Err(DeclaredError::OutOfRange { member: member.to_owned(), expected, found })
+}
+
+fn concurrent(member: &str, limit: u32) -> Result<u32, DeclaredError> {
+    within(member, 1..=CONCURRENT_MAX.into(), "calls", limit.into()).map(|_| limit)
 }
 
 /// Whether a header holds nothing but secrets.

@@ -1,7 +1,7 @@
 //! What a mounted server asks for and says while its calls run.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ use crate::questions::{Kind, Question, Questions};
 
 /// How often it is looked whether calls have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a server that asked a person is told that they have not answered yet.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 /// How much progress is kept that came before it was known whose it is.
 const EARLY_MAX: usize = 256;
 
@@ -46,6 +48,8 @@ pub(super) struct Call {
     pub(super) context: ToolContext,
     /// How many questions were asked on its behalf.
     n_asked: AtomicU32,
+    /// Whether it may have reached the server.
+    pub(super) is_sent: AtomicBool,
     /// What its progress is told under.
     progress_token: Mutex<Option<ProgressToken>>,
 }
@@ -114,6 +118,7 @@ impl Desk {
             id,
             context,
             n_asked: AtomicU32::new(0),
+            is_sent: AtomicBool::new(false),
             progress_token: Mutex::default(),
         });
         lock(&self.calls).push(Arc::clone(&call));
@@ -200,10 +205,11 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let declined = || ElicitResult::new(ElicitationAction::Decline);
-        match self.0.ask(Kind::Elicitation, &request).await {
+        let asked = self.0.ask(Kind::Elicitation, &request);
+        match told_meanwhile(&context, asked).await {
             Ok(answer) => Ok(serde_json::from_value(answer).unwrap_or_else(|_| declined())),
             Err(_) if self.0.asking().is_none() => Ok(declined()),
             Err(_) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
@@ -258,6 +264,27 @@ impl ClientHandler for Handler {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.0.changed();
+    }
+}
+
+/// Tells a server that wants to know it that a person has not answered yet, so that it does not
+/// give up on its question.
+async fn told_meanwhile<T>(
+    context: &RequestContext<RoleClient>,
+    asked: impl Future<Output = T>,
+) -> T {
+    let Some(token) = context.meta.get_progress_token() else { return asked.await };
+    let mut asked = std::pin::pin!(asked);
+    let mut n_told = 0.0;
+    loop {
+        if let Ok(answer) = tokio::time::timeout(TELL_EVERY, &mut asked).await {
+            return answer;
+        }
+        n_told += 1.0;
+        let waits = ProgressNotificationParam::new(token.clone(), n_told)
+            .with_message("a person has not answered yet");
+        // A server that is gone need not be told.
+        context.peer.notify_progress(waits).await.ok();
     }
 }
 

@@ -2,6 +2,7 @@
 //! tried over and over when it cannot be made.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often a connection is opened in one try: in other words, and with another token.
 const OPENINGS_MAX: usize = 3;
+/// How many requests beside calls may be under way over HTTP: rmcp queues what is beyond.
+const OTHER_REQUESTS: usize = 64;
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +84,7 @@ pub enum Health {
 /// A connection that may break and be made again.
 pub(super) struct Link {
     peer: Peer,
-    connect_timeout: Duration,
+    bounds: Bounds,
     secrets: Secrets,
     state: tokio::sync::Mutex<State>,
     health: Mutex<Health>,
@@ -91,6 +94,15 @@ pub(super) struct Link {
     last_lines: Arc<Mutex<VecDeque<String>>>,
     desk: Arc<Desk>,
     admission: Admission,
+}
+
+/// What a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) connect_timeout: Duration,
+    pub(super) message_bytes_max: usize,
+    /// How many calls are sent at once, at most.
+    pub(super) calls_max: usize,
 }
 
 /// What lets this node in at a server.
@@ -113,6 +125,8 @@ enum Unconnected {
     NotLetIn(Wanted),
     /// It answered, and not to what it was asked.
     NotUnderstood(String),
+    /// It does not take `initialize`, and has said too late that it speaks the current revision.
+    OnlyCurrent(String),
     Failed(String),
 }
 
@@ -123,6 +137,8 @@ enum Opening {
     Current,
     /// Those of the earlier one: some servers say yes to whatever they do not know.
     Earlier,
+    /// Those of the current one, for a server that takes its time to answer them.
+    OnlyCurrent,
 }
 
 impl Opening {
@@ -133,6 +149,9 @@ impl Opening {
                 legacy_version: None,
             },
             Self::Earlier => ClientLifecycleMode::Initialize,
+            Self::OnlyCurrent => ClientLifecycleMode::Discover {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            },
         }
     }
 }
@@ -165,14 +184,14 @@ impl State {
 impl Link {
     pub(super) fn new(
         peer: Peer,
-        connect_timeout: Duration,
+        bounds: Bounds,
         desk: Arc<Desk>,
         secrets: Secrets,
         admission: Admission,
     ) -> Self {
         Self {
             peer,
-            connect_timeout,
+            bounds,
             secrets,
             state: tokio::sync::Mutex::default(),
             health: Mutex::new(Health::Idle),
@@ -213,7 +232,8 @@ impl Link {
             return Err(format!("{why}; it is tried again in {} ms", wait.as_millis()));
         }
         // Much goes on in there, which is too deep a future to be part of every call's.
-        match tokio::time::timeout(self.connect_timeout, Box::pin(self.connect())).await {
+        let patience = self.bounds.connect_timeout;
+        match tokio::time::timeout(patience, Box::pin(self.connect())).await {
             Ok(Ok(running)) => {
                 let (peer, shown) = (running.peer().clone(), self.desk.given());
                 let connected = Connected { peer, shown: shown.clone() };
@@ -225,7 +245,14 @@ impl Link {
                 Ok(connected)
             }
             Ok(Err(message)) => Err(self.failed(&mut state, message)),
-            Err(_) => Err(self.failed(&mut state, "it did not answer in time".to_owned())),
+            Err(_) => {
+                let message = format!(
+                    "it did not answer within {} s; raise `start_timeout` of the mount if it needs \
+                     longer to start",
+                    patience.as_secs()
+                );
+                Err(self.failed(&mut state, message))
+            }
         }
     }
 
@@ -279,9 +306,14 @@ impl Link {
                 Err(Unconnected::NotUnderstood(_)) if opening == Opening::Current => {
                     opening = Opening::Earlier;
                 }
-                Err(Unconnected::NotUnderstood(message) | Unconnected::Failed(message)) => {
-                    return Err(message);
+                Err(Unconnected::OnlyCurrent(_)) if opening == Opening::Current => {
+                    opening = Opening::OnlyCurrent;
                 }
+                Err(
+                    Unconnected::NotUnderstood(message)
+                    | Unconnected::OnlyCurrent(message)
+                    | Unconnected::Failed(message),
+                ) => return Err(message),
             }
         }
         match &self.admission {
@@ -374,26 +406,35 @@ impl Link {
         let handler = Handler(Arc::clone(&self.desk));
         let lifecycle = opening.lifecycle();
         let mut secrets = Vec::new();
+        let late_yes = Arc::new(AtomicBool::new(false));
         let carrier = match &self.peer {
             Peer::Command { program, args, env } => {
                 let env = self.secrets.resolved(env, &mut secrets).await;
                 let env = env.map_err(Unconnected::Failed)?;
                 self.desk.keep_quiet_about(secrets);
-                let process = self.started(program, args, &env).map_err(Unconnected::Failed)?;
-                Carrier::Process(process)
+                let started = self.started(program, args, &env, Arc::clone(&late_yes));
+                Carrier::Process(started.map_err(Unconnected::Failed)?)
             }
             Peer::Http { url, headers, .. } => {
                 let headers = self.secrets.resolved(headers, &mut secrets).await;
                 let headers = headers.and_then(sent_headers).map_err(Unconnected::Failed)?;
                 self.desk.keep_quiet_about(secrets);
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-                let config = config.custom_headers(headers);
+                let config = config
+                    .custom_headers(headers)
+                    .max_concurrent_requests(self.bounds.calls_max + OTHER_REQUESTS)
+                    .max_sse_event_size(self.bounds.message_bytes_max);
                 let peer = HttpPeer::new(url, self.access().await?).map_err(Unconnected::Failed)?;
                 Carrier::Http(StreamableHttpClientTransport::with_client(peer, config))
             }
         };
         let running = handler.serve_with_lifecycle(carrier, lifecycle).await;
-        running.map_err(|error| unconnected(&error))
+        running.map_err(|error| match unconnected(&error) {
+            Unconnected::Failed(message) if late_yes.load(Ordering::Relaxed) => {
+                Unconnected::OnlyCurrent(message)
+            }
+            other => other,
+        })
     }
 
     /// Returns what gives the tokens for a server that this node was authorized at.
@@ -409,10 +450,12 @@ impl Link {
         program: &str,
         args: &[String],
         env: &BTreeMap<String, String>,
+        late_yes: Arc<AtomicBool>,
     ) -> Result<Program, String> {
         lock(&self.last_lines).clear();
-        let process = Program::start(command(program, args, env));
-        let (process, stderr) = process.map_err(|error| format!("`{program}`: {error}"))?;
+        let command = command(program, args, env);
+        let started = Program::start(command, self.bounds.message_bytes_max, late_yes);
+        let (process, stderr) = started.map_err(|error| format!("`{program}`: {error}"))?;
         if let Some(stderr) = stderr {
             // It may say a secret, so it is not passed on to where this process says its own.
             tokio::spawn(remember(stderr, Arc::clone(&self.last_lines)));

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::declared::is_secret_header;
 use super::desk::Desk;
-use super::link::{Admission, Link};
+use super::link::{Admission, Bounds, Link};
 use super::oauth::OAuth;
 use super::setting::{Credential, Secrets, Setting, VaultEntry};
 use super::{MountConfig, Peer};
@@ -23,7 +23,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Links {
     own: Arc<Link>,
     peer: Peer,
-    connect_timeout: Duration,
+    bounds: Bounds,
     secrets: Secrets,
     questions: Questions,
     brought: Mutex<BTreeMap<VaultEntry, Brought>>,
@@ -43,9 +43,9 @@ impl Links {
         secrets: Secrets,
         questions: Questions,
     ) -> Self {
-        let (peer, connect_timeout) = (config.peer.clone(), config.connect_timeout);
+        let (peer, bounds) = (config.peer.clone(), config.bounds());
         let (own, brought) = (Arc::new(own), Mutex::default());
-        Self { own, peer, connect_timeout, secrets, questions, brought }
+        Self { own, peer, bounds, secrets, questions, brought }
     }
 
     /// Returns the node's own.
@@ -80,7 +80,7 @@ impl Links {
         let peer = Peer::Http { url: url.to_owned(), headers, oauth: OAuth::default() };
         let desk = Arc::new(Desk::new(self.questions.clone()));
         let admission = Admission::Brought(entry.clone());
-        let link = Link::new(peer, self.connect_timeout, desk, self.secrets.clone(), admission);
+        let link = Link::new(peer, self.bounds, desk, self.secrets.clone(), admission);
         let link = Arc::new(link);
         let (shared, used_at) = (Arc::clone(&link), Instant::now());
         brought.insert(entry.clone(), Brought { version, link: shared, used_at });

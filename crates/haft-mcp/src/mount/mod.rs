@@ -13,6 +13,7 @@ mod desk;
 mod error;
 mod event_size;
 mod kept;
+mod lines;
 mod link;
 mod links;
 mod oauth;
@@ -37,7 +38,7 @@ use tokio::sync::watch;
 use crate::questions::Questions;
 use desk::Desk;
 use kept::Kept;
-use link::{Admission, Link};
+use link::{Admission, Bounds, Link};
 use links::Links;
 use oauth::{Authorizations, Safe};
 use pins::Pins;
@@ -66,11 +67,25 @@ pub struct MountConfig {
     pub peer: Peer,
     /// How long one call may take.
     pub timeout: Millis,
-    /// How long connecting may take.
+    /// How long connecting may take, which includes that a program starts: the first run of a
+    /// package runner or a container downloads what it runs.
     pub connect_timeout: Duration,
     /// The most that a result puts before the model.
     pub max_result_bytes: u64,
+    /// The largest message that is read from it; an answer beyond that fails its call.
+    pub max_message_bytes: usize,
+    /// How many of its calls are sent at once, at most; the others wait in Haft.
+    pub max_concurrent: u32,
+    /// The same for single tools, by the names that the server gives them.
+    pub tool_limits: BTreeMap<String, u32>,
 }
+
+/// How many calls of a server are sent at once unless its mount says otherwise.
+const MAX_CONCURRENT: u32 = 16;
+/// How long connecting may take unless the mount says otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(180);
+/// The largest message unless the mount says otherwise.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 impl MountConfig {
     /// A server, with the usual limits.
@@ -79,8 +94,19 @@ impl MountConfig {
             name,
             peer,
             timeout: Millis::from_secs(60),
-            connect_timeout: Duration::from_secs(60),
+            connect_timeout: CONNECT_TIMEOUT,
             max_result_bytes: 64 << 10,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            max_concurrent: MAX_CONCURRENT,
+            tool_limits: BTreeMap::new(),
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            connect_timeout: self.connect_timeout,
+            message_bytes_max: self.max_message_bytes,
+            calls_max: self.max_concurrent as usize,
         }
     }
 }
@@ -303,7 +329,7 @@ impl Mounts {
         let authorizer = self.authorizer(&config, &desk);
         let (peer, secrets) = (config.peer.clone(), self.0.secrets.clone());
         let admission = Admission::Own(authorizer.map(Box::new));
-        let own = Link::new(peer, config.connect_timeout, desk, secrets.clone(), admission);
+        let own = Link::new(peer, config.bounds(), desk, secrets.clone(), admission);
         let links = Links::new(own, &config, secrets, self.0.questions.clone());
         let (report, stocktaking) = (Mutex::default(), tokio::sync::Mutex::default());
         Ok(Arc::new(Mount { config, origin, links: Arc::new(links), report, stocktaking }))

@@ -65,6 +65,13 @@ pub(super) enum RequestError {
     Token(String),
 }
 
+impl RequestError {
+    /// Returns whether no connection to the server could be made, so that nothing was sent.
+    pub(super) fn is_unreached(&self) -> bool {
+        matches!(self, Self::Http(HttpError::Connect { .. }))
+    }
+}
+
 type Failed = StreamableHttpError<RequestError>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 type Headers = HashMap<HeaderName, HeaderValue>;

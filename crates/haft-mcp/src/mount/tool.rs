@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use haft_core::session::Returned;
-use haft_core::tool::{Definition, Idempotency, InterruptBehavior};
+use haft_core::tool::{Definition, Idempotency, InterruptBehavior, Pool};
 use haft_core::{
     CallResult, ContentBlock, Digest, ErrorClass, Failure, Millis, Output, SessionId, ToolName,
 };
@@ -20,10 +21,12 @@ use serde_json::{Map, Value, json};
 
 use super::MountConfig;
 use super::desk::UnderWay;
+use super::lines::TOO_LARGE;
 use super::link::{Connected, Link};
 use super::links::Links;
 use super::oauth::Wanted;
 use super::sessions::Sessions;
+use super::streamable::RequestError;
 use crate::questions::{Kind, Question};
 
 /// How often a server may ask for more before its call is given up.
@@ -63,6 +66,7 @@ impl MountedTool {
         definition.exec_timeout = config.timeout;
         definition.suspend_ttl = SUSPEND_TTL;
         definition.max_result_bytes = config.max_result_bytes;
+        definition.pools = pools(config, &wire_name);
         // What does not keep to its own schema is still what the server said.
         definition.output_schema = None;
         Ok(Self { definition, wire_name, digest, links, sessions })
@@ -84,17 +88,20 @@ impl MountedTool {
         arguments: ToolArguments,
         context: ToolContext,
     ) -> Result<Returned, ToolError> {
-        let mut connected = self.connected(link).await?;
+        let stop = context.stop().clone();
+        let mut connected = tokio::select! {
+            connected = self.connected(link) => connected?,
+            () = stop.cancelled() => return Err(ToolError::cancelled().without_effect()),
+        };
         let key = context.idempotency_key();
         let under_way = link.desk().begin(context);
         let mut params =
             CallToolRequestParams::new(self.wire_name.clone()).with_arguments(arguments);
         params.meta = serde_json::from_value(json!({"haft/callId": key})).ok();
         for _ in 0..ROUNDS_MAX {
-            let stopped = under_way.call.context.stop().cancelled();
             let response = tokio::select! {
                 response = self.requested(link, &mut connected, params.clone(), &under_way) => response?,
-                () = stopped => return Err(ToolError::cancelled()),
+                () = stop.cancelled() => return Err(stopped(&under_way)),
             };
             match response {
                 ServerResult::CallToolResult(result) => return Ok(returned(result)),
@@ -104,8 +111,8 @@ impl MountedTool {
                     params.request_state = needs.request_state;
                 }
                 _ => {
-                    return Err(ToolError::upstream(
-                        "the server gave a task that was not asked for",
+                    return Err(ToolError::unknown(
+                        "the server gave a task that was not asked for, which may go on",
                     ));
                 }
             }
@@ -172,12 +179,27 @@ impl Tool for MountedTool {
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
         Box::pin(async {
             let link = self.link(context.session()).await?;
-            let ran = self.run(&link, arguments, context).await;
-            let mut returned = ran.unwrap_or_else(ToolError::into_returned);
-            link.desk().redactor().returned(&mut returned);
+            let redactor = link.desk().redactor();
+            let mut returned = match self.run(&link, arguments, context).await {
+                Ok(returned) => returned,
+                Err(error) => return Err(error.masked(&redactor)),
+            };
+            redactor.returned(&mut returned);
             Ok(returned)
         })
     }
+}
+
+/// What bounds how many calls of a tool are sent at once: its server's pool, and its own if the
+/// mount has a limit for it.
+fn pools(config: &MountConfig, wire_name: &str) -> Vec<Pool> {
+    let server = format!("mcp/{}", config.name);
+    let own = config.tool_limits.get(wire_name).map(|limit| {
+        let name = format!("{server}/{}", wire_name.chars().take(40).collect::<String>());
+        Pool { name, limit: *limit }
+    });
+    let server = Pool { name: server, limit: config.max_concurrent };
+    [server].into_iter().chain(own).collect()
 }
 
 /// Has what the server asks for answered by whoever called.
@@ -215,6 +237,7 @@ async fn sent(
     under_way: &UnderWay,
 ) -> Result<ServerResult, ServiceError> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    under_way.call.is_sent.store(true, Ordering::SeqCst);
     let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
     under_way.progresses_as(&handle.progress_token);
     let mut unanswered = Unanswered { peer: peer.clone(), request: Some(handle.id.clone()) };
@@ -246,13 +269,43 @@ impl Drop for Unanswered {
 /// A server's own refusal is certain; a connection that broke leaves open what was done.
 fn failed(error: ServiceError) -> ToolError {
     match error {
+        ServiceError::McpError(error) if error.code.0 == TOO_LARGE => ToolError::new(format!(
+            "it ran, but its result was not kept: {}; raise `max_message_bytes` of the mount, or \
+             ask the tool for less",
+            error.message
+        )),
         ServiceError::McpError(error) => {
             ToolError::new(format!("the server refused the call: {}", error.message))
         }
-        other => ToolError::from_failure(Failure::new(
-            ErrorClass::Interrupted,
-            format!("the connection broke, so it is not known whether it took effect: {other}"),
-        )),
+        other if is_unreached(&other) => {
+            ToolError::upstream(format!("the server could not be reached, so nothing ran: {other}"))
+        }
+        other => {
+            ToolError::unknown(format!("the connection broke after the call was sent: {other}"))
+        }
+    }
+}
+
+/// Returns whether no connection to the server could be made for the request.
+fn is_unreached(error: &ServiceError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<RequestError>().is_some_and(RequestError::is_unreached) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// What was sent may have been done, whatever the server makes of being told to stop.
+fn stopped(under_way: &UnderWay) -> ToolError {
+    match under_way.call.is_sent.load(Ordering::SeqCst) {
+        true => ToolError::unknown(
+            "it was stopped after it had been sent to the server; the server was told to stop, and \
+             has not answered",
+        ),
+        false => ToolError::cancelled().without_effect(),
     }
 }
 

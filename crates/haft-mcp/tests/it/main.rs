@@ -20,4 +20,5 @@ mod mounts;
 mod named;
 mod peers;
 mod plain;
+mod queued;
 mod wire;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft_core::tool::Ownership;
-use haft_core::{CallResult, ErrorClass, Millis, Outcome, SessionId, ToolName, Trust};
+use haft_core::{CallId, CallResult, ErrorClass, Millis, Outcome, SessionId, ToolName, Trust};
 use haft_mcp::{
     AddedCommands, Health, McpServer, MountConfig, MountError, Mounts, Peer, Questions, Secrets,
     ServerSettings, Setting,
@@ -18,15 +18,15 @@ use serde_json::{Value, json};
 use crate::gated::{Client, PATIENCE, principal};
 use crate::peers;
 
-struct Host {
-    node: TestNode,
+pub(crate) struct Host {
+    pub(crate) node: TestNode,
     questions: Questions,
-    mounts: Mounts,
-    session: SessionId,
+    pub(crate) mounts: Mounts,
+    pub(crate) session: SessionId,
 }
 
 impl Host {
-    async fn start(place: &Arc<TestPlace>) -> Self {
+    pub(crate) async fn start(place: &Arc<TestPlace>) -> Self {
         let questions = Questions::new();
         let node = place.start(haft_mcp::install(Haft::builder(), &questions));
         let (haft, tenant) = (node.haft(), Tenant::new("test").unwrap());
@@ -38,16 +38,32 @@ impl Host {
 
     /// Calls a tool, which asks, and says yes.
     async fn call(&self, tool: &str, arguments: Value) -> Outcome {
-        let haft = self.node.haft();
-        let call = haft.propose(self.session, tool, object(arguments)).await.unwrap();
-        if let Answer::Waiting(_) = haft.wait(self.session, call).await.unwrap() {
-            let yes = Response::Approve { arguments: None, note: None, grant: None };
-            haft.resolve(self.session, call, user("ann"), yes).await.unwrap();
-        }
-        match haft.wait(self.session, call).await.unwrap() {
+        match self.answer(self.session, tool, arguments).await {
             Answer::Done(outcome) => *outcome,
             other => panic!("{tool}: {other:?}"),
         }
+    }
+
+    /// Calls a tool in a session, says yes, and waits for what becomes of it.
+    pub(crate) async fn answer(&self, session: SessionId, tool: &str, arguments: Value) -> Answer {
+        let call = self.approved(session, tool, arguments).await;
+        self.node.haft().wait(session, call).await.unwrap()
+    }
+
+    /// Calls a tool in a session, which asks, and says yes.
+    pub(crate) async fn approved(
+        &self,
+        session: SessionId,
+        tool: &str,
+        arguments: Value,
+    ) -> CallId {
+        let haft = self.node.haft();
+        let call = haft.propose(session, tool, object(arguments)).await.unwrap();
+        if let Answer::Waiting(_) = haft.wait(session, call).await.unwrap() {
+            let yes = Response::Approve { arguments: None, note: None, grant: None };
+            haft.resolve(session, call, user("ann"), yes).await.unwrap();
+        }
+        call
     }
 }
 
@@ -63,11 +79,11 @@ fn secrets() -> Secrets {
     })
 }
 
-fn name(name: &str) -> ToolName {
+pub(crate) fn name(name: &str) -> ToolName {
     ToolName::new(name).unwrap()
 }
 
-fn text(outcome: &Outcome) -> &str {
+pub(crate) fn text(outcome: &Outcome) -> &str {
     match &outcome.result {
         CallResult::Ok(output) => output.first_text().unwrap_or_default(),
         CallResult::Err(failure) => &failure.message,
@@ -75,7 +91,7 @@ fn text(outcome: &Outcome) -> &str {
 }
 
 /// The server that can be made to lie.
-fn peer(counter: &Path, env: &[(&str, &str)]) -> Peer {
+pub(crate) fn peer(counter: &Path, env: &[(&str, &str)]) -> Peer {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/peer.py");
     let setting = |value: &str| Setting::try_from(value.to_owned()).unwrap();
     let mut env: BTreeMap<String, Setting> =
@@ -85,7 +101,7 @@ fn peer(counter: &Path, env: &[(&str, &str)]) -> Peer {
     Peer::Command { program: "python3".to_owned(), args, env }
 }
 
-fn scratch() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn scratch() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let counter = directory.path().join("counter");
     (directory, counter)
@@ -146,9 +162,8 @@ async fn a_server_that_died_is_started_again_and_its_call_is_not_repeated() {
     let (host, (_directory, counter)) = (Host::start(&TestPlace::new()).await, scratch());
     let config = MountConfig::new(name("peer"), peer(&counter, &[]));
     host.mounts.mount(config, &user("ann")).await.unwrap();
-    let outcome = host.call("peer_die", json!({})).await;
-    let CallResult::Err(failure) = &outcome.result else { panic!("{outcome:?}") };
-    assert_eq!(failure.class, ErrorClass::Interrupted, "{failure:?}");
+    let doubtful = host.answer(host.session, "peer_die", json!({})).await;
+    assert!(matches!(doubtful, Answer::InDoubt(_)), "{doubtful:?}");
     assert_eq!(text(&host.call("peer_echo", json!({"text": "back"})).await), "back");
     let ran = std::fs::read_to_string(&counter).unwrap();
     assert_eq!(ran.lines().collect::<Vec<_>>(), ["die", "echo"]);
@@ -255,12 +270,17 @@ struct Fronted {
 
 impl Fronted {
     async fn start(tools: &str, capabilities: Value) -> Self {
+        Self::within(Millis::from_secs(600), tools, capabilities).await
+    }
+
+    /// A call of the peer may take this long.
+    async fn within(timeout: Millis, tools: &str, capabilities: Value) -> Self {
         let (host, (directory, counter)) = (Host::start(&TestPlace::new()).await, scratch());
         let mut settings = ServerSettings::default();
         settings.config.level = haft_core::permission::Level::Autonomous;
         let server = McpServer::new(host.node.haft().clone(), host.questions.clone(), settings);
         let mut config = MountConfig::new(name("peer"), peer(&counter, &[("TOOLS", tools)]));
-        config.timeout = Millis::from_secs(600);
+        config.timeout = timeout;
         host.mounts.mount(config, &user("ann")).await.unwrap();
         let client = Client::connect(&server, principal("ann"), capabilities);
         Self { host, client, counter, _directory: directory }
@@ -301,6 +321,20 @@ async fn a_legacy_servers_question_is_answered_by_a_modern_client() {
     let asked = fronted.call("peer_ask").await;
     let question = &asked["inputRequests"]["upstream-1"]["params"];
     assert_eq!(question["message"], "Which colour?", "{asked}");
+    let answer = json!({"action": "accept", "content": {"colour": "red"}});
+    let got = fronted.answer("peer_ask", &asked, answer).await;
+    assert_eq!(got["content"], json!({"colour": "red"}));
+}
+
+// W2: the time that a person takes to answer does not count against the call's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_may_think_for_longer_than_a_call_may_take() {
+    let timeout = Millis(1500);
+    let form = json!({"elicitation": {"form": {}}});
+    let mut fronted = Fronted::within(timeout, "ask", form).await;
+    let asked = fronted.call("peer_ask").await;
+    assert!(asked["inputRequests"]["upstream-1"].is_object(), "{asked}");
+    tokio::time::sleep(std::time::Duration::from_millis(2 * timeout.0)).await;
     let answer = json!({"action": "accept", "content": {"colour": "red"}});
     let got = fronted.answer("peer_ask", &asked, answer).await;
     assert_eq!(got["content"], json!({"colour": "red"}));

@@ -32,6 +32,9 @@ def call(request):
         counter.write(name + "\n")
     if name == "die":
         os._exit(1)
+    if name == "refuse":
+        say({"id": request["id"], "error": {"code": -32000, "message": "not today"}})
+        return
     text = arguments.get("text", "")
     if name == "reveal":
         text = "the token is " + os.environ["TOKEN"]
@@ -42,6 +45,13 @@ def call(request):
         # The call is over once whoever started this server has heard of its progress.
         while not os.path.exists(f"{os.environ['COUNTER']}.{text}"):
             time.sleep(0.01)
+    if name == "nap":
+        time.sleep(float(text))
+    if name == "hold":
+        while not os.path.exists(f"{os.environ['COUNTER']}.{text}"):
+            time.sleep(0.01)
+    if name == "big":
+        text = "x" * int(text)
     if name == "sample":
         prompt = {"role": "user", "content": {"type": "text", "text": "Say a word."}}
         say({"id": "q1", "method": "sampling/createMessage", "params": {"messages": [prompt], "maxTokens": 5}})
@@ -58,6 +68,10 @@ def call(request):
     say({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
 
 
+# Package runners and containers take their time before a server reads anything.
+time.sleep(float(os.environ.get("START_DELAY", "0")))
+if os.path.exists(f"{os.environ['COUNTER']}.slow"):
+    time.sleep(600)
 while True:
     message = read()
     method = message.get("method")

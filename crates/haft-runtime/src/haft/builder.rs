@@ -11,7 +11,7 @@ use super::{Direct, Haft};
 use crate::clock::Clock;
 use crate::driver::{Driver, Settings};
 use crate::fresh::fresh_bits;
-use crate::live::LiveStream;
+use crate::live::{Live, LiveStream};
 use crate::model::{Adviser, Model};
 use crate::registry::{RegisterError, Registered, Registry, Selector};
 use crate::request::Requests;
@@ -40,7 +40,11 @@ pub struct HaftBuilder {
     model: Option<Arc<dyn Model>>,
     settings: Option<Settings>,
     clock: Option<Clock>,
+    listeners: Vec<Listener>,
 }
+
+/// Whoever hears what happens on the node.
+type Listener = Box<dyn Fn(&Live) + Send + Sync>;
 
 /// Why a node cannot start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +98,13 @@ impl HaftBuilder {
     /// Adds a tool that someone else runs: a person, a client, the model's provider.
     pub fn declare(mut self, definition: Definition) -> Self {
         self.declared.push(definition);
+        self
+    }
+
+    /// Has something called with whatever happens on the node, for as long as it runs. It must be
+    /// quick and not wait.
+    pub fn listener(mut self, told: impl Fn(&Live) + Send + Sync + 'static) -> Self {
+        self.listeners.push(Box::new(told));
         self
     }
 
@@ -244,6 +255,7 @@ impl HaftBuilder {
         live: LiveStream,
     ) -> Result<Toolbox, BuildError> {
         self.register()?;
+        let taps = self.listeners.into_iter().map(|told| live.tap(told)).collect();
         if store.is_some() {
             require_sealing(&self.registry, self.sealing_key.as_ref())?;
         }
@@ -262,6 +274,7 @@ impl HaftBuilder {
             selectors: self.selectors,
             advisers: self.advisers,
             model: self.model,
+            taps,
         }))
     }
 }

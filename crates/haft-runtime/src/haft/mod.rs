@@ -206,6 +206,11 @@ impl Haft {
         self.toolbox.sealer().open_secret(name, sealed)
     }
 
+    /// Returns what the application hands to its tools, by its type.
+    pub fn service<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.toolbox.services().get()
+    }
+
     /// Returns the live events from here on.
     pub fn live(&self) -> &LiveStream {
         self.driver.live()

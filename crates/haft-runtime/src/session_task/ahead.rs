@@ -52,7 +52,7 @@ impl<P: Performer> SessionTask<P> {
         let call = Box::new(open.call(call)?.clone());
         self.shared.observer.pass(Boundary::JobStarting);
         let job = self.job(open, Task::Execute { call, attempt, fingerprint });
-        Some(Work::begin(Arc::clone(&self.shared.performer), job, self.span()))
+        Some(Work::begin(Arc::clone(&self.shared.performer), job, None, self.span()))
     }
 
     fn leaves_no_trace(&self, open: &Open, effect: &Effect) -> bool {
@@ -60,7 +60,7 @@ impl<P: Performer> SessionTask<P> {
         open.call(*call).is_some_and(|call| self.shared.performer.leaves_no_trace(open, call))
     }
 
-    fn add(&self, decision: &mut Decision, input: Input) {
+    pub(super) fn add(&self, decision: &mut Decision, input: Input) {
         let now = self.shared.clock.now();
         match decide(&decision.state, now, input) {
             Ok(next) => {

@@ -8,12 +8,14 @@ use tokio::sync::mpsc;
 use tracing::Span;
 
 use super::{Follow, Letter, SessionTask};
+use crate::attempt_timer::AttemptTimer;
 use crate::boundary::Boundary;
 use crate::cancellation::CancellationToken;
 use crate::driver::Shared;
 use crate::error::InputError;
 use crate::job::{Done, JobKey, Work};
 use crate::performer::{Entry, Job, Performer, Task};
+use crate::pools::Slot;
 
 /// A retry that is due sooner is not left to the sweeps.
 const SHORT_WAIT: Millis = Millis::from_secs(10);
@@ -30,6 +32,7 @@ impl<P: Performer> SessionTask<P> {
     pub(super) fn follow(&mut self, decision: Decision, follow: Follow) -> Reply {
         self.stand(decision.state);
         self.trace_run();
+        self.leave_queues();
         for effect in decision.effects {
             let begins = !matches!(effect, Effect::AbortModel { .. } | Effect::Cancel { .. });
             if follow != Follow::Nothing || !begins {
@@ -54,6 +57,7 @@ impl<P: Performer> SessionTask<P> {
             Effect::Preview { call } => {
                 self.start_for(call, |call| Task::Preview { call });
             }
+            Effect::Queue { call } => self.queue(call),
             Effect::Execute { call, attempt, fingerprint, .. } => {
                 self.start_for(call, |call| Task::Execute { call, attempt, fingerprint });
             }
@@ -82,6 +86,10 @@ impl<P: Performer> SessionTask<P> {
     fn start(&mut self, open: &Open, task: Task) {
         let job = self.job(open, task);
         let (key, stop) = (job.task.key(), job.stop.clone());
+        let slot = match key {
+            JobKey::Execute { call, .. } => self.slots.remove(&call),
+            _ => None,
+        };
         let number = self.note_running(key, stop);
         let (shared, mailbox) = (Arc::clone(&self.shared), self.mailbox.clone());
         let (term, within) = (self.sure_term(), self.span());
@@ -89,12 +97,12 @@ impl<P: Performer> SessionTask<P> {
             shared.observer.pass(Boundary::JobStarting);
             // The last look before the deed: the process may have been frozen until here.
             if term.is_none() || shared.lease.term() != term {
-                let letter = Letter::NotBegun(Box::new(job.task), number);
+                let letter = Letter::NotBegun(Box::new(job.task), number, slot);
                 // The task may be gone: then the next owner recovers the call.
                 return mailbox.send(letter).await.unwrap_or_default();
             }
             let session = job.session;
-            let work = Work::begin(Arc::clone(&shared.performer), job, within);
+            let work = Work::begin(Arc::clone(&shared.performer), job, slot, within);
             report(shared, session, mailbox, work, number).await;
         });
     }
@@ -107,6 +115,7 @@ impl<P: Performer> SessionTask<P> {
             turn: open.turn,
             task,
             stop: CancellationToken::new(),
+            timer: AttemptTimer::default(),
             entry: Entry::default(),
         }
     }
@@ -123,7 +132,7 @@ impl<P: Performer> SessionTask<P> {
         tokio::spawn(report(shared, self.session, mailbox, work, number));
     }
 
-    fn note_running(&mut self, key: JobKey, stop: CancellationToken) -> u64 {
+    pub(super) fn note_running(&mut self, key: JobKey, stop: CancellationToken) -> u64 {
         self.n_jobs += 1;
         let number = self.n_jobs;
         if let Some(earlier) = self.running.insert(key, Running { number, stop }) {
@@ -157,11 +166,19 @@ impl<P: Performer> SessionTask<P> {
 
     /// A job that found the node's lease to be over is begun after all, if the session is still
     /// ours.
-    pub(super) async fn begin_again(&mut self, task: Task, number: u64) -> Result<(), InputError> {
+    pub(super) async fn begin_again(
+        &mut self,
+        task: Task,
+        number: u64,
+        slot: Option<Slot>,
+    ) -> Result<(), InputError> {
         if !self.end_running(task.key(), number) {
             return Ok(());
         }
         self.stay_owner().await?;
+        if let (JobKey::Execute { call, .. }, Some(slot)) = (task.key(), slot) {
+            self.slots.insert(call, slot);
+        }
         let state = Arc::clone(&self.state);
         if let Some(open) = state.as_open() {
             self.start(open, task);

@@ -5,7 +5,7 @@ use haft_core::session::{Driver, Open};
 use super::{Letter, SessionTask};
 use crate::driver::Shared;
 use crate::error::InputError;
-use crate::job::Done;
+use crate::job::{Done, JobKey};
 use crate::performer::Performer;
 
 impl<P: Performer> SessionTask<P> {
@@ -92,8 +92,12 @@ impl<P: Performer> SessionTask<P> {
                         reports.push(done);
                     }
                 }
-                Some(Letter::NotBegun(task, number)) => {
+                Some(Letter::NotBegun(task, number, _)) => {
                     self.end_running(task.key(), number);
+                }
+                // It was never started, so whoever owns the session next queues it again.
+                Some(Letter::Slot { call, number, .. }) => {
+                    self.end_running(JobKey::Queue { call }, number);
                 }
                 Some(Letter::Input(.., answer)) => {
                     answer.send(Err(error.clone())).unwrap_or_default();
@@ -113,7 +117,7 @@ impl<P: Performer> SessionTask<P> {
             match letter {
                 Letter::Input(.., answer) => answer.send(Err(error.clone())).unwrap_or_default(),
                 Letter::Done(done) => Shared::report_late(&self.shared, self.session, done),
-                Letter::NotBegun(..) | Letter::Wake(..) => {}
+                Letter::NotBegun(..) | Letter::Slot { .. } | Letter::Wake(..) => {}
             }
         }
     }

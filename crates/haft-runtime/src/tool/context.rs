@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::error::ToolError;
 use super::services::Services;
 use crate::artifacts::Artifacts;
+use crate::attempt_timer::{AttemptTimer, ClockPause};
 use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::fresh::fresh_bits;
@@ -38,6 +39,7 @@ struct Inner {
 pub(crate) struct Run {
     pub(crate) scope: Scope,
     pub(crate) stop: CancellationToken,
+    pub(crate) timer: AttemptTimer,
     /// Whether the tool's code has been entered.
     pub(crate) entry: Entry,
 }
@@ -45,7 +47,8 @@ pub(crate) struct Run {
 impl Run {
     /// An attempt that nobody outside can stop.
     pub(crate) fn unstoppable(scope: Scope) -> Self {
-        Self { scope, stop: CancellationToken::new(), entry: Entry::default() }
+        let (stop, timer) = (CancellationToken::new(), AttemptTimer::default());
+        Self { scope, stop, timer, entry: Entry::default() }
     }
 }
 
@@ -81,6 +84,10 @@ impl ToolContext {
 
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.0.redactor
+    }
+
+    pub(crate) fn timer(&self) -> &AttemptTimer {
+        &self.0.run.timer
     }
 
     /// Notes that the tool's code is about to be entered; fails if it must not be any more.
@@ -175,6 +182,12 @@ impl ToolContext {
     /// with [`ToolError::without_effect`] if nothing has.
     pub fn require_going(&self) -> Result<(), ToolError> {
         if self.stop().is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Stops the clock of this attempt until what is returned is dropped: the time that a person
+    /// takes to answer does not count against the tool's `exec_timeout`.
+    pub fn pause_clock(&self) -> ClockPause {
+        self.0.run.timer.pause()
     }
 
     /// Tells whoever listens how far the call is. Nothing is recorded.

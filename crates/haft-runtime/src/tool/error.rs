@@ -6,6 +6,8 @@ use haft_core::session::Returned;
 use haft_core::{CallResult, Directives, ErrorClass, Failure};
 use serde_json::Value;
 
+use crate::toolbox::Redactor;
+
 /// Why a call failed, as the tool's code puts it.
 ///
 /// Any error turns into one with `?`; the model then reads its text. Say more where it matters:
@@ -141,6 +143,14 @@ impl ToolError {
             Effect::Absent => false,
             Effect::Unknown => true,
         }
+    }
+
+    /// Masks the secrets in what it says.
+    #[must_use]
+    pub fn masked(mut self, redactor: &Redactor) -> Self {
+        redactor.failure(&mut self.0.failure);
+        redactor.directives(&mut self.0.directives);
+        self
     }
 
     /// Returns the kind of failure.

@@ -111,9 +111,10 @@ impl Toolbox {
         if let Poll::Ready(ran) = poll_fn(|cx| Poll::Ready(caught.as_mut().poll(cx))).await {
             return ran.map_or_else(panicked, ended);
         }
-        match tokio::time::timeout(limit.into(), caught).await {
-            Ok(ran) => ran.map_or_else(panicked, ended),
-            Err(_) => {
+        let timer = context.timer().clone();
+        tokio::select! {
+            ran = caught => ran.map_or_else(panicked, ended),
+            () = timer.elapsed(limit.into()) => {
                 context.stop().cancel();
                 unknown(ErrorClass::Timeout, "its time was up, and it was stopped")
             }

@@ -34,7 +34,7 @@ use haft_store::Store;
 
 use crate::artifacts::Artifacts;
 use crate::clock::Clock;
-use crate::live::LiveStream;
+use crate::live::{LiveStream, Tap};
 use crate::model::{Adviser, Model};
 use crate::performer::{Job, Performer, Task};
 use crate::registry::{Registry, Selector};
@@ -69,6 +69,7 @@ pub(crate) struct Parts {
     pub(crate) selectors: Vec<Arc<dyn Selector>>,
     pub(crate) advisers: Vec<Arc<dyn Adviser>>,
     pub(crate) model: Option<Arc<dyn Model>>,
+    pub(crate) taps: Vec<Tap>,
 }
 
 /// The registered tools of a node, with what stands around their calls.
@@ -86,6 +87,8 @@ pub struct Toolbox {
     selectors: Vec<Arc<dyn Selector>>,
     advisers: Vec<Arc<dyn Adviser>>,
     model: Option<Arc<dyn Model>>,
+    /// Whoever hears what happens on the node.
+    _taps: Vec<Tap>,
 }
 
 impl Toolbox {
@@ -119,7 +122,13 @@ impl Toolbox {
             selectors: parts.selectors,
             advisers: parts.advisers,
             model: parts.model,
+            _taps: parts.taps,
         }
+    }
+
+    /// Returns what the application hands to its tools.
+    pub(crate) fn services(&self) -> &Services {
+        &self.surroundings.services
     }
 
     /// Returns the registered tools.
@@ -182,11 +191,11 @@ impl Performer for Toolbox {
     }
 
     async fn perform(&self, job: Job) -> Input {
-        let Job { session, opened_by, config, turn, task, stop, entry } = job;
+        let Job { session, opened_by, config, turn, task, stop, timer, entry } = job;
         let run = |call: &Call, attempt| {
             let actor = call.approved_by().unwrap_or(&opened_by).clone();
             let scope = Scope { session, turn, call: call.id, attempt, actor };
-            Run { scope, stop: stop.clone(), entry: entry.clone() }
+            Run { scope, stop: stop.clone(), timer: timer.clone(), entry: entry.clone() }
         };
         // Running a call is what happens most; what the others need is not carried along.
         match task {

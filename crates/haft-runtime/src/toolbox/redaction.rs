@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use aho_corasick::{AhoCorasick, MatchKind};
 use haft_core::session::{Preview, Returned};
 use haft_core::tool::Redaction;
-use haft_core::{ArtifactRef, CallResult, ContentBlock, Failure, JsonPointer, Output};
+use haft_core::{ArtifactRef, CallResult, ContentBlock, Directives, Failure, JsonPointer, Output};
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -112,7 +112,10 @@ impl Redactor {
             CallResult::Err(failure) => self.failure(failure),
         }
         self.map(&mut returned.extra);
-        let directives = &mut returned.directives;
+        self.directives(&mut returned.directives);
+    }
+
+    pub(crate) fn directives(&self, directives: &mut Directives) {
         let said = [&mut directives.next_action, &mut directives.user_message];
         said.into_iter().flatten().for_each(|text| self.string(text));
     }
@@ -146,7 +149,7 @@ impl Redactor {
         artifact.title.iter_mut().for_each(|title| self.string(title));
     }
 
-    fn failure(&self, failure: &mut Failure) {
+    pub(crate) fn failure(&self, failure: &mut Failure) {
         self.string(&mut failure.message);
         failure.debug.iter_mut().for_each(|debug| self.string(debug));
         failure.partial.iter_mut().for_each(|partial| self.value(partial));

@@ -24,6 +24,10 @@ use std::time::{Duration, Instant};
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// How long killed processes may take to be gone.
 const GONE: Duration = Duration::from_secs(1);
+/// The kernel tells when a process was started in hundredths of a second.
+const MS_PER_TICK: u64 = 10;
+/// How often what starts other processes while it is killed is looked for.
+const KILL_ROUNDS: u32 = 8;
 
 /// Arguments: whom commands run as, user and group; then `owners` if a map of owners was left open for us.
 pub(super) fn run(args: &[OsString]) -> ! {
@@ -111,6 +115,7 @@ impl Init {
                 match wire::receive(&self.socket) {
                     Ok(Some((ToInit::Run(run), files))) => self.begin(&run, files),
                     Ok(Some((ToInit::Signal(id, signal), _))) => self.signal(id, signal),
+                    Ok(Some((ToInit::KillYounger(id, ms), _))) => self.kill_younger(id, ms),
                     // The kernel ends every process of the namespace with its first.
                     Ok(None) | Err(_) => leave(0),
                 }
@@ -197,6 +202,27 @@ impl Init {
         }
     }
 
+    /// Kills what was started within so many milliseconds, but for one command. What starts others
+    /// meanwhile is killed with them.
+    fn kill_younger(&self, id: u64, ms: u64) {
+        let Some(now) = uptime() else { return };
+        // The kernel rounds down, so that what is as old as that may look a tick older.
+        let first = now.saturating_sub(ms / MS_PER_TICK + 1);
+        let is_spared =
+            |pid: i32| pid == 1 || self.running.get(&pid).is_some_and(|running| running.id == id);
+        for _ in 0..KILL_ROUNDS {
+            let younger = started_since(first).into_iter().filter(|pid| !is_spared(*pid));
+            let younger: Vec<Pid> = younger.filter_map(Pid::from_raw).collect();
+            if younger.is_empty() {
+                return;
+            }
+            for pid in younger {
+                // It may just have ended.
+                rustix::process::kill_process(pid, Signal::KILL).ok();
+            }
+        }
+    }
+
     /// Kills everything that is left, and waits until it is gone.
     fn kill_all(&mut self) {
         kill_everyone();
@@ -239,6 +265,32 @@ impl Init {
         // A caller that is gone is noticed at the next turn.
         wire::send(&self.socket, what, &[]).ok();
     }
+}
+
+/// Returns the processes that were started at this time or later, in ticks since the machine was.
+fn started_since(first: u64) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| started_at(*pid).is_some_and(|at| at >= first)).collect()
+}
+
+/// Returns how long the machine runs, in ticks.
+fn uptime() -> Option<u64> {
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    // Seconds with two decimals, which are ticks.
+    let seconds = uptime.split_ascii_whitespace().next()?;
+    seconds.replace('.', "").parse().ok()
+}
+
+/// Returns when a process was started, in ticks since the machine was.
+fn started_at(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in brackets and may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let is_gone = fields.next()? == "Z";
+    // The 22nd field of the line, of which three have been taken.
+    fields.nth(18)?.parse().ok().filter(|_| !is_gone)
 }
 
 /// Every process of this namespace but its first: `kill(-1)`.

@@ -44,6 +44,9 @@ pub(crate) enum ToInit {
     Run(Run),
     /// A signal for a command's process group.
     Signal(u64, u32),
+    /// Kill everything that was started within so many milliseconds, but for the command with this
+    /// id.
+    KillYounger(u64, u64),
 }
 
 /// Said by init.
@@ -144,6 +147,10 @@ impl Wire for ToInit {
                 1_u64.put(frame);
                 (*id, *signal).put(frame);
             }
+            Self::KillYounger(id, ms) => {
+                2_u64.put(frame);
+                (*id, *ms).put(frame);
+            }
         }
     }
 
@@ -151,6 +158,7 @@ impl Wire for ToInit {
         match u64::take(frame)? {
             0 => Run::take(frame).map(Self::Run),
             1 => Some(Self::Signal(u64::take(frame)?, u32::take(frame)?)),
+            2 => Some(Self::KillYounger(u64::take(frame)?, u64::take(frame)?)),
             _ => None,
         }
     }

@@ -115,6 +115,13 @@ impl Running {
         self.slot.ask(Exit::Killed);
     }
 
+    /// Kills everything in its sandbox that was started within this time, but for itself.
+    pub(crate) fn kill_younger(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        // A sandbox that has ended needs none.
+        self.link.send(&ToInit::KillYounger(self.slot.id, ms), &[]).ok();
+    }
+
     /// Sends a signal to its process group.
     pub(crate) fn signal(&self, signal: Signal) {
         // A sandbox that has ended needs none.

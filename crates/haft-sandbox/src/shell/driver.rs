@@ -57,6 +57,8 @@ struct Job {
     grace: Duration,
     /// When it was interrupted because its time was up.
     interrupted: Option<Instant>,
+    /// Whether its caller wants it ended.
+    stopped: bool,
     streams: [Stream; 2],
     sink: Option<Sink>,
     done: Option<Executed>,
@@ -85,6 +87,7 @@ impl Shared {
             wall: script.wall,
             grace: script.grace,
             interrupted: None,
+            stopped: false,
             streams: [Stream::new(keep), Stream::new(keep)],
             sink: None,
             done: None,
@@ -100,6 +103,13 @@ impl Shared {
         // Its deadline is to be kept from now on.
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
         pair_of(number)
+    }
+
+    /// Notes that the caller wants the command that runs ended.
+    pub(super) fn stop(&self) {
+        if let Some(job) = self.lock().busy() {
+            job.stopped = true;
+        }
     }
 
     pub(super) fn state(&self) -> ShellState {
@@ -382,6 +392,11 @@ impl Driver {
     fn done(&self, status: Status) {
         let code = status.code;
         let mut state = self.shared.lock();
+        let ended_early = state.busy().filter(|job| job.interrupted.is_some() || job.stopped);
+        if let Some(age) = ended_early.map(|job| job.since.elapsed()) {
+            // What it left in the background ends with it: an interrupt does not reach that.
+            self.running.kill_younger(age);
+        }
         let end = |job: &Job| {
             if job.interrupted.is_some() { End::TimedOut(code) } else { End::Exited(code) }
         };

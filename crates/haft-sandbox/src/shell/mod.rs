@@ -206,8 +206,10 @@ impl Shell {
         Some(Executing { number, shared: Arc::clone(&self.shared) })
     }
 
-    /// Interrupts the command that runs, as Ctrl-C would.
+    /// Interrupts the command that runs, as Ctrl-C would, and ends what it left in the background
+    /// along with it.
     pub fn interrupt(&self) {
+        self.shared.stop();
         self.running.signal(Signal::INT);
     }
 

@@ -1,7 +1,8 @@
 //! `/metrics`: numbers for whoever watches the node, as Prometheus reads them.
 //!
-//! Labels are words of ours (routes as they are declared, kinds, classes), never what a caller
-//! sent, and never a tenant, a session, a tool or a model.
+//! Labels are words of ours (routes as they are declared, kinds, classes) and the names of the
+//! pools that an operator configured, never what a caller sent, and never a tenant, a session or a
+//! model.
 
 mod text;
 
@@ -116,6 +117,7 @@ pub(crate) async fn show(State(app): State<App>) -> impl IntoResponse {
     }
     webhooks(&mut page, app.metrics());
     streams(&mut page, &app);
+    queues(&mut page, &app);
     loops(&mut page, &app);
     if let Some(bytes) = resident() {
         let name = "process_resident_memory_bytes";
@@ -223,6 +225,21 @@ fn streams(page: &mut Page, app: &App) {
     let name = "haft_store_log_reads_total";
     page.family(name, Kind::Counter, "How often this node has read entries of a log.");
     page.sample(name, &[], app.store().measures().log_reads());
+}
+
+/// The pools are named by whoever configures servers and tools.
+fn queues(page: &mut Page, app: &App) {
+    let loads = app.haft().driver().pools().loads();
+    let name = "haft_queue_length";
+    page.family(name, Kind::Gauge, "Calls that wait on this node until their pool has room.");
+    for load in &loads {
+        page.sample(name, &[("pool", &load.name)], load.n_queued as u64);
+    }
+    let name = "haft_pool_running";
+    page.family(name, Kind::Gauge, "Calls that run on this node, by the pool that bounds them.");
+    for load in &loads {
+        page.sample(name, &[("pool", &load.name)], load.n_running.into());
+    }
 }
 
 fn loops(page: &mut Page, app: &App) {

@@ -260,7 +260,8 @@ fn notice(desk: &Desk, lost: &[String]) -> Option<String> {
         return None;
     }
     let mut said = String::from(
-        "The server restarted, or the session was idle for long, since the last command.",
+        "The server restarted, or the session was interrupted or idle for long, since the last \
+         command.",
     );
     if shell {
         said.push_str(" The persistent shell ended with what ran in it; a fresh one starts in the same directory with the same exported variables, without its functions and jobs.");

@@ -15,8 +15,9 @@ pub(crate) use vault::Reference;
 pub use vault::Vault;
 
 use haft_core::SessionId;
+use haft_core::session::{Event, InterruptCause};
 use haft_runtime::registry::Registry;
-use haft_runtime::{ToolContext, ToolError, ToolFuture};
+use haft_runtime::{Live as LiveEvent, ToolContext, ToolError, ToolFuture};
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::Mounts;
 use haft_sandbox::policy::{Network, Policy, Requirement};
@@ -146,10 +147,25 @@ impl Hands {
         drop(self.0.registry.set(registry));
     }
 
-    /// Lets go of what belongs to a session: its shell ends with all that runs in it.
+    /// Lets go of what belongs to a session: its shell ends with all that runs in it, once no call
+    /// of the session uses it any more. The session's next call finds a fresh one.
     pub fn close(&self, session: SessionId) {
-        let held = self.sessions().remove(&session);
-        drop(held);
+        let Some(held) = self.sessions().remove(&session) else { return };
+        // Ending a shell waits for its processes.
+        std::thread::spawn(move || drop(held));
+    }
+
+    /// Ends what a session runs when the session ends, or when somebody interrupts it.
+    pub(crate) fn hear(&self, live: &LiveEvent) {
+        let LiveEvent::Appended { session, events, .. } = live else { return };
+        let ends = |event: &Event| match event {
+            Event::SessionInterrupted { cause, .. } => *cause == InterruptCause::Asked,
+            Event::SessionEnding { .. } | Event::SessionEnded {} => true,
+            _ => false,
+        };
+        if events.iter().any(ends) {
+            self.close(*session);
+        }
     }
 
     /// The hand of a call's own session, as the session left it.

@@ -19,6 +19,7 @@ mod grounds;
 mod kinship;
 mod memories;
 mod outcomes;
+mod outlived;
 mod place;
 mod preflight;
 mod recalling;

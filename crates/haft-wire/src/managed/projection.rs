@@ -281,7 +281,9 @@ impl Projection {
                 self.set_awaited(call, Awaited::Nobody);
                 self.tell_running();
             }
-            Event::CallAdmitted { .. } | Event::CallStarted { .. } => self.tell_running(),
+            Event::CallAdmitted { .. } | Event::CallQueued { .. } | Event::CallStarted { .. } => {
+                self.tell_running();
+            }
             Event::CallResolved { call, resolution, decision, .. } => {
                 // What a sub-agent did is told as the result of the call.
                 let waited_for = self.set_awaited(call, Awaited::Nobody);

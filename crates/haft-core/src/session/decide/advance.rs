@@ -11,7 +11,8 @@ use crate::session::admission::Basis;
 use crate::session::config::Driver;
 use crate::session::effect::Effect;
 use crate::session::event::{Event, TurnEnding};
-use crate::session::refusal::Refusal;
+use crate::session::input::SlotTaken;
+use crate::session::refusal::{Refusal, Stale};
 use crate::session::state::{Activity, Call, Open, Phase, State, Stopping};
 use crate::time::Timestamp;
 use crate::tool::{Concurrency, Executor};
@@ -33,9 +34,31 @@ impl Draft {
     fn start_ready_calls(&mut self) -> Result<(), Refusal> {
         let State::Open(open) = &self.state else { return Ok(()) };
         for call in startable(open, self.now) {
-            self.start(call)?;
+            match self.call(call)?.contract.pools.is_empty() {
+                true => self.start(call)?,
+                false => self.queue_call(call)?,
+            }
         }
         Ok(())
+    }
+
+    /// Has a call wait for room in its pools, which are beyond the session.
+    fn queue_call(&mut self, id: CallId) -> Result<(), Refusal> {
+        let tool = &self.call(id)?.contract.tool;
+        if let Some(failure) = self.no_longer_exposed(tool)? {
+            return self.fail(id, failure);
+        }
+        self.emit(Event::CallQueued { call: id })?;
+        self.effects.push(Effect::Queue { call: id });
+        Ok(())
+    }
+
+    pub(super) fn take_slot(&mut self, taken: &SlotTaken) -> Result<(), Refusal> {
+        match &self.call(taken.call)?.phase {
+            phase if phase.is_queued() => self.start(taken.call),
+            Phase::Settled { at, .. } => Err(Refusal::Stale(Stale::Finished { at: *at })),
+            _ => Err(Refusal::Stale(Stale::OtherAttempt)),
+        }
     }
 
     fn start(&mut self, id: CallId) -> Result<(), Refusal> {
@@ -115,7 +138,7 @@ fn startable(open: &Open, now: Timestamp) -> Vec<CallId> {
     }
     let mut starting = Vec::new();
     for call in open.calls() {
-        let Phase::Ready { due, .. } = &call.phase else { continue };
+        let Phase::Ready { due, queued_at: None, .. } = &call.phase else { continue };
         if due.is_some_and(|due| due > now) {
             continue;
         }
@@ -133,7 +156,11 @@ fn startable(open: &Open, now: Timestamp) -> Vec<CallId> {
 }
 
 fn occupies(phase: &Phase) -> bool {
-    matches!(phase, Phase::Running { .. } | Phase::Cancelling { .. } | Phase::Verifying { .. })
+    phase.is_queued()
+        || matches!(
+            phase,
+            Phase::Running { .. } | Phase::Cancelling { .. } | Phase::Verifying { .. }
+        )
 }
 
 /// Returns why the turn ends the run, or `None` when the model goes on.

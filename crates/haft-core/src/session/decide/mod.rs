@@ -68,6 +68,10 @@ pub fn accept(state: &State, now: Timestamp, input: Input) -> Result<Decision, R
 ///
 /// As [`decide`].
 pub fn note(state: &State, now: Timestamp, input: Input) -> Result<Decision, Refusal> {
+    // It would start the call: that is for the next owner, who queues it again.
+    if matches!(input, Input::SlotTaken(_)) {
+        return Err(Refusal::Stale(Stale::NotAwaiting));
+    }
     let mut draft = Draft::new(state, now);
     draft.take(input)?;
     Ok(draft.into())
@@ -131,6 +135,7 @@ impl Draft {
             Input::RootTold => self.require_open().map(drop),
             Input::CallsProposed(proposed) => self.take_proposals(proposed),
             Input::Previewed(previewed) => self.take_preview(previewed),
+            Input::SlotTaken(taken) => self.take_slot(&taken),
             Input::AttemptEnded(ended) => self.take_attempt(ended),
             Input::Verified(verified) => self.take_verification(verified),
             Input::RetryDue(due) => self.take_retry(&due),

@@ -62,6 +62,10 @@ impl Draft {
                 self.effects.push(Effect::ScheduleRetry { call: id, due });
                 Ok(())
             }
+            Phase::Ready { queued_at: Some(_), .. } => {
+                self.effects.push(Effect::Queue { call: id });
+                Ok(())
+            }
             Phase::Waiting(_) => self.recover_child(id),
             Phase::Proposed
             | Phase::Ready { .. }

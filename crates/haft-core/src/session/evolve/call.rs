@@ -49,6 +49,7 @@ pub(super) fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
             resolved(find(open, *call)?, at, *round, *resolution, by, decision)?;
             count_spending(open, *call)
         }
+        Event::CallQueued { call } => queued(find(open, *call)?, at),
         Event::CallStarted { call, attempt, digest, .. } => {
             started(find(open, *call)?, at, *attempt, *digest)
         }
@@ -103,7 +104,7 @@ fn admitted(open: &mut Open, call: CallId, permit: &Permit) -> Evolved {
     let call = find(open, call)?;
     let permit = permit.clone();
     call.phase = match call.phase {
-        Phase::Proposed => Phase::Ready { permit, cause: StartCause::First, due: None },
+        Phase::Proposed => Phase::ready(permit, StartCause::First),
         _ => return Err("the call was admitted before"),
     };
     Ok(())
@@ -112,7 +113,7 @@ fn admitted(open: &mut Open, call: CallId, permit: &Permit) -> Evolved {
 fn retry(call: &mut Call, due: Timestamp) -> Evolved {
     let Phase::Running { permit, .. } = &call.phase else { return Err("it does not run") };
     let (permit, due) = (permit.clone(), Some(due));
-    call.phase = Phase::Ready { permit, cause: StartCause::Retry, due };
+    call.phase = Phase::Ready { permit, cause: StartCause::Retry, due, queued_at: None };
     Ok(())
 }
 
@@ -190,7 +191,7 @@ fn resolved(
     if suspension.round != round {
         return Err("it waits for another round");
     }
-    let ready = |permit, cause| Some(Phase::Ready { permit, cause, due: None });
+    let ready = |permit, cause| Some(Phase::ready(permit, cause));
     let next = match decision {
         Decided::Approve { arguments, .. } => {
             if suspension.endorsed.len() + 1 < call.contract.gate.n_approvals() {
@@ -229,6 +230,17 @@ fn resolved(
         call.phase = next;
     }
     Ok(())
+}
+
+fn queued(call: &mut Call, at: Timestamp) -> Evolved {
+    match &mut call.phase {
+        Phase::Ready { queued_at: queued @ None, .. } => {
+            *queued = Some(at);
+            Ok(())
+        }
+        Phase::Ready { .. } => Err("it is queued already"),
+        _ => Err("nothing lets it run"),
+    }
 }
 
 fn started(call: &mut Call, at: Timestamp, attempt: u32, digest: Digest) -> Evolved {
@@ -277,7 +289,7 @@ fn interrupted(call: &mut Call, plan: RecoveryPlan, may_still_run: bool) -> Evol
     match plan {
         RecoveryPlan::Rerun => {
             let permit = permitted()?;
-            call.phase = Phase::Ready { permit, cause: StartCause::Recovery, due: None };
+            call.phase = Phase::ready(permit, StartCause::Recovery);
         }
         RecoveryPlan::Verify => {
             let permit = permitted()?;
@@ -294,7 +306,7 @@ fn verified(call: &mut Call, finding: VerifyFinding) -> Evolved {
     };
     if finding == VerifyFinding::Absent && *on_absent == OnAbsent::RunAgain {
         let permit = permit.clone();
-        call.phase = Phase::Ready { permit, cause: StartCause::Settled, due: None };
+        call.phase = Phase::ready(permit, StartCause::Settled);
     }
     Ok(())
 }

@@ -127,6 +127,7 @@ fn apply(open: &mut Open, at: Timestamp, event: &Event) -> Evolved {
         | Event::CallSuspended { .. }
         | Event::CallEndorsed { .. }
         | Event::CallResolved { .. }
+        | Event::CallQueued { .. }
         | Event::CallStarted { .. }
         | Event::CallRetryScheduled { .. }
         | Event::CallInterrupted { .. }

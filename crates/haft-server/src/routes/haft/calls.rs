@@ -201,7 +201,7 @@ pub(super) async fn find(
         app.store().calls_between(&caller.tenant, ids, FOUND_MAX).await?
     {
         if let Some(found) = Found::seen(&app, &caller, session).await? {
-            data.push(told(&found, call, &known));
+            data.push(told(&app, &found, call, &known));
         }
     }
     Ok(Json(json!({ "data": data })))
@@ -229,7 +229,7 @@ pub(super) async fn show(
     let id = Found::call(&call)?;
     let known = app.store().call(found.id, id).await?;
     let known = known.ok_or_else(|| Error::not_found("call", &call))?;
-    let mut shown = told(&found, id, &known);
+    let mut shown = told(&app, &found, id, &known);
     if known.stage == CallStage::Settled {
         shown["outcome"] = match app.haft().answer(found.id, id).await {
             Ok(Some(Answer::Done(outcome))) => json!(outcome),
@@ -268,18 +268,29 @@ pub(super) async fn cancel(
     }
     let known = app.store().call(found.id, id).await?;
     let known = known.ok_or_else(|| Error::not_found("call", &call))?;
-    Ok(Json(told(&found, id, &known)))
+    Ok(Json(told(&app, &found, id, &known)))
 }
 
-fn told(found: &Found, call: CallId, known: &StoredCall) -> Value {
+fn told(app: &App, found: &Found, call: CallId, known: &StoredCall) -> Value {
     let tool = known.tool.as_str();
     let called = found.open().map_or(tool, |open| open.config.toolset.called(tool));
+    let is_queued = found.open().and_then(|open| open.call(call));
+    let is_queued = is_queued.is_some_and(|call| call.phase.is_queued());
     json!({
         "session": found.id, "call": call, "tool": tool, "called": called,
-        "stage": known.stage.as_str(),
+        "stage": if is_queued { "queued" } else { known.stage.as_str() },
+        "queue": is_queued.then(|| queue_place(app, call)),
         "class": known.class, "decided": known.decided.as_ref().map(shown),
         "updated_at": known.updated_at,
     })
+}
+
+/// Where a queued call stands. Only the node that has its session knows how many are ahead.
+pub(super) fn queue_place(app: &App, call: CallId) -> Value {
+    match app.haft().driver().pools().place(call) {
+        Some(place) => json!({ "pool": place.pool, "ahead": place.n_ahead }),
+        None => json!({ "pool": null, "ahead": null }),
+    }
 }
 
 /// Takes a call back. Asking again tells what became of it.

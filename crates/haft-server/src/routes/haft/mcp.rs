@@ -98,6 +98,8 @@ fn shown(mounted: &Mounted) -> Value {
         "name": config.name, "peer": peer, "health": health,
         "origin": match origin { Origin::Configured => "configured", Origin::Added => "added" },
         "timeout_ms": config.timeout,
+        "start_timeout_ms": config.connect_timeout.as_millis(),
+        "max_concurrent": config.max_concurrent, "tool_limits": config.tool_limits,
         "tools": report.tools,
         "pending": report.pending.iter().map(waiting).collect::<Vec<_>>(),
         "refused": report.refused,

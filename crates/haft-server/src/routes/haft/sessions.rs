@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use haft_core::session::Event;
+use haft_core::session::{Event, Open, Phase};
 use haft_core::{ContentBlock, SessionId};
 use haft_store::{ListedSession, Page, SessionFilter, Which};
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::found::{self, Found};
-use super::tools;
+use super::{calls, tools};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::default_environment;
@@ -117,7 +117,25 @@ pub(super) async fn show(
         "id": found.id, "title": title, "agent": agent, "status": status,
         "head": found.loaded.head.seq, "tools": own,
         "grants": found.open().map(|open| open.grants()),
+        "queued": queued(&app, &found),
     })))
+}
+
+/// The calls of a session that wait until their server or tool has room.
+fn queued(app: &App, found: &Found) -> Vec<Value> {
+    let calls = found.open().into_iter().flat_map(Open::calls);
+    let queued = calls.filter_map(|call| match call.phase {
+        Phase::Ready { queued_at: Some(since), .. } => Some((call, since)),
+        _ => None,
+    });
+    let told = queued.map(|(call, since)| {
+        let mut place = calls::queue_place(app, call.id);
+        place["call"] = json!(call.id);
+        place["tool"] = json!(call.contract.tool);
+        place["since"] = json!(since);
+        place
+    });
+    told.collect()
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

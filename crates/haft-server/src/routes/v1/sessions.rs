@@ -8,6 +8,7 @@ use axum::extract::State;
 use haft_core::session::Environment;
 use haft_core::{Millis, SessionId};
 use haft_store::{Expected, Page, SessionFilter};
+use haft_tools::Hands;
 use haft_wire::managed::SentEvent;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -252,7 +253,18 @@ pub(crate) async fn archive(
     let session = Session::owned(&app, &caller, &id).await?;
     require_at_rest(&session)?;
     archived(&app, &caller, SORT, session.beside).await?;
+    end_processes(&app, session.id).await?;
     shown(&app, &caller, &id).await
+}
+
+/// An archived session takes no more calls, so nothing that its calls have started goes on either.
+async fn end_processes(app: &App, session: SessionId) -> Result<(), Error> {
+    let Some(hands) = app.haft().service::<Hands>() else { return Ok(()) };
+    hands.close(session);
+    for below in app.haft().below(session).await? {
+        hands.close(below);
+    }
+    Ok(())
 }
 
 /// Deletes a session with all that belong to it: what was said and done in it is erased.
