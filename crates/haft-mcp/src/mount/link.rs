@@ -380,7 +380,7 @@ impl Link {
                 let env = env.map_err(Unconnected::Failed)?;
                 self.desk.keep_quiet_about(secrets);
                 let process = self.started(program, args, &env).map_err(Unconnected::Failed)?;
-                Carrier::Process(process)
+                Carrier::Process(Box::new(process))
             }
             Peer::Http { url, headers, .. } => {
                 let headers = self.secrets.resolved(headers, &mut secrets).await;
