@@ -14,7 +14,7 @@ use super::streamable::{HttpPeer, RequestError};
 /// One type for each way, so that the protocol is compiled once.
 pub(super) enum Carrier {
     /// The stdin and stdout of a program.
-    Process(Program),
+    Process(Box<Program>),
     /// HTTP.
     Http(StreamableHttpClientTransport<HttpPeer>),
 }

@@ -413,7 +413,7 @@ impl Link {
                 let env = env.map_err(Unconnected::Failed)?;
                 self.desk.keep_quiet_about(secrets);
                 let started = self.started(program, args, &env, Arc::clone(&late_yes));
-                Carrier::Process(started.map_err(Unconnected::Failed)?)
+                Carrier::Process(Box::new(started.map_err(Unconnected::Failed)?))
             }
             Peer::Http { url, headers, .. } => {
                 let headers = self.secrets.resolved(headers, &mut secrets).await;

@@ -18,6 +18,7 @@ mod killed;
 mod listen;
 mod mounts;
 mod named;
+mod over_http;
 mod peers;
 mod plain;
 mod queued;

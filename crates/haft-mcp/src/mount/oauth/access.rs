@@ -68,7 +68,7 @@ impl Access {
             Err(error) => return Err(format!("the token cannot be refreshed: {error}")),
         };
         // One that is not replaced stays good.
-        given.refresh_token.get_or_insert(refresh_token.clone());
+        given.refresh_token.get_or_insert_with(|| refresh_token.clone());
         let issuer = server.issuer.clone();
         let credentials = Credentials::given(given, &credentials.client_id, scopes, issuer);
         self.tokens.refreshed(Granted { credentials, client_secret }, &refreshing).await?;

@@ -1,0 +1,204 @@
+//! Mounted servers over HTTP: which connections are used, and where requests go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haft_core::ToolName;
+use haft_mcp::{
+    Health, MountConfig, MountError, Mounted, Mounts, OAuth, Peer, Questions, Secrets, Setting,
+};
+use haft_runtime::registry::Registry;
+use haft_runtime::testing::user;
+use haft_store::{Store, Tenant};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a server answers to a request: a status, headers and a body.
+type Answer = (u16, String, String);
+
+/// A request as a server reads it.
+struct Request {
+    method: String,
+    path: String,
+    head: String,
+    body: Value,
+}
+
+/// A server that counts its connections.
+struct Server {
+    origin: String,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    async fn start(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let (connections, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
+        let counted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let answer = Arc::clone(&answer);
+                tokio::spawn(async move { serve(stream, &*answer).await });
+            }
+        });
+        Self { origin, connections }
+    }
+
+    fn n_connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve(stream: TcpStream, answer: &(dyn Fn(&Request) -> Answer + Send + Sync)) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let start = head.len();
+            if stream.read_line(&mut head).await.unwrap_or(0) == 0 {
+                return;
+            }
+            if let Some(value) = head[start..].to_ascii_lowercase().strip_prefix("content-length:")
+            {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        let mut words = head.split(' ').map(str::to_owned);
+        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let (status, headers, body) = answer(&Request { method, path, head, body });
+        let length = body.len();
+        let answer =
+            format!("HTTP/1.1 {status} x\r\n{headers}content-length: {length}\r\n\r\n{body}");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+/// A server of the earlier revision with one tool.
+fn mcp(request: &Request) -> Answer {
+    let id = &request.body["id"];
+    if request.method != "POST" {
+        return (405, String::new(), String::new());
+    }
+    if id.is_null() {
+        return (202, String::new(), String::new());
+    }
+    let result = match request.body["method"].as_str() {
+        Some("initialize") => json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "peer", "version": "1"},
+        }),
+        Some("tools/list") => json!({
+            "tools": [{"name": "add", "inputSchema": {"type": "object"}}],
+        }),
+        _ => {
+            let error = json!({"code": -32601, "message": "unknown"});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            return (200, "content-type: application/json\r\n".to_owned(), body.to_string());
+        }
+    };
+    let body = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    (200, "content-type: application/json\r\n".to_owned(), body.to_string())
+}
+
+fn name() -> ToolName {
+    ToolName::new("peer").unwrap()
+}
+
+struct Node {
+    mounts: Mounts,
+    _data: tempfile::TempDir,
+}
+
+impl Node {
+    /// A node with one server mounted, which is shown a secret in a header.
+    async fn with(url: String) -> Result<Self, MountError> {
+        let data = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(data.path()).unwrap();
+        let tenant = Tenant::new("test").unwrap();
+        let (registry, questions) = (Registry::new(), Questions::new());
+        let mounts = Mounts::new(registry, store, questions, Secrets::none(), tenant);
+        let header = ("x-key".to_owned(), Setting::plain("CANARY-key"));
+        let headers = BTreeMap::from([header]);
+        let peer = Peer::Http { url, headers, oauth: OAuth::default() };
+        mounts.mount(MountConfig::new(name(), peer), &user("ann")).await?;
+        Ok(Self { mounts, _data: data })
+    }
+
+    fn mounted(&self) -> Mounted {
+        self.mounts.find(&name()).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_to_a_mounted_server_share_connections() {
+    let server = Server::start(mcp).await;
+    let node = Node::with(format!("{}/mcp", server.origin)).await.unwrap();
+    assert_eq!(node.mounted().health, Health::Up, "{:?}", node.mounted());
+    let before = server.n_connections();
+    for _ in 0..20 {
+        node.mounts.look_again(&name()).await.unwrap();
+    }
+    assert!(server.n_connections() <= before + 1, "{before} {}", server.n_connections());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_moved_on_its_origin_is_found_there() {
+    let server = Server::start(|request: &Request| match request.path.as_str() {
+        "/mcp" => (307, "location: /moved/mcp\r\n".to_owned(), String::new()),
+        "/moved/mcp" => mcp(request),
+        _ => (404, String::new(), String::new()),
+    });
+    let server = server.await;
+    let node = Node::with(format!("{}/mcp", server.origin)).await.unwrap();
+    assert_eq!(node.mounted().health, Health::Up, "{:?}", node.mounted());
+    assert!(node.mounted().report.tools.contains_key("add"), "{:?}", node.mounted());
+}
+
+// D17: a secret goes where it was configured for.
+#[tokio::test(flavor = "multi_thread")]
+async fn d17_a_secret_does_not_follow_a_server_to_another_origin() {
+    let elsewhere = Server::start(|request: &Request| {
+        assert!(!request.head.contains("CANARY-key"));
+        mcp(request)
+    });
+    let elsewhere = elsewhere.await;
+    let location = format!("location: {}/mcp\r\n", elsewhere.origin);
+    let server = Server::start(move |_: &Request| (307, location.clone(), String::new())).await;
+    let refused = Node::with(format!("{}/mcp", server.origin)).await.err().unwrap().to_string();
+    assert!(refused.contains("HTTP 307"), "{refused}");
+    assert_eq!((server.n_connections() > 0, elsewhere.n_connections()), (true, 0));
+}
+
+// A mounted server is untrusted: what it says of authorization leads nowhere inside.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_server_cannot_lead_a_node_into_its_network() {
+    for inside in ["http://169.254.169.254", "http://10.0.0.1", "http://[fe80::1]:8080"] {
+        let server = Server::start(move |request: &Request| {
+            if request.method == "POST" {
+                let challenge = "www-authenticate: Bearer scope=\"read\"\r\n".to_owned();
+                return (401, challenge, String::new());
+            }
+            let host = request.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+            let about = json!({
+                "resource": format!("http://{host}/mcp"), "authorization_servers": [inside],
+            });
+            match request.path.as_str() {
+                "/.well-known/oauth-protected-resource/mcp" => {
+                    (200, String::new(), about.to_string())
+                }
+                _ => (404, String::new(), String::new()),
+            }
+        });
+        let node = Node::with(format!("{}/mcp", server.await.origin)).await.unwrap();
+        let asked = node.mounts.authorize(&name(), "http://127.0.0.1:1/back", &user("ann")).await;
+        let refused = asked.unwrap_err().to_string();
+        assert!(refused.contains("not an address of the public internet"), "{refused}");
+    }
+}
