@@ -15,7 +15,7 @@ use haft_core::Timestamp;
 /// How many are read at once.
 const PAGE: usize = 500;
 
-/// Lists what waits for someone: calls in doubt, then what ends first. A call shows one of them whole.
+/// Lists what waits for someone, calls in doubt first; a call shows one of them whole.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The call, or the beginning of its id.

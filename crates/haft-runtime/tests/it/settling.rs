@@ -11,7 +11,7 @@ use haft_runtime::{
     Answer, Boundary, GrantTerms, Haft, Holder, Observer, Opinion, Policy, Response, Settings,
     ToolFuture, Wish,
 };
-use haft_store::{Expected, Place, Put, Store};
+use haft_store::{Expected, NodeId, Place, Put, Store};
 use serde_json::json;
 
 use crate::standing::{give, node, on_both, refund, session, tenant};
@@ -159,7 +159,8 @@ fn panics_once(store: &Store, effects: &Arc<AtomicU32>) -> (Haft, Arc<AtomicBool
             panic!("a fault of the test");
         }
     });
-    let settings = Settings { observer, ..Settings::default() };
+    let name = NodeId::new("panics-once").unwrap();
+    let settings = Settings { observer, ..Settings::new(name) };
     let builder = Haft::builder().tool(refund(Gate::Ask, effects)).settings(settings);
     (builder.start(store.clone()).unwrap(), armed)
 }

@@ -27,8 +27,8 @@ const NOTE: &str = with_clock!(
 /// between the two finds the clients as they are.
 const ATTEND: &str = with_clock!(
     "UPDATE waits SET unattended_since = CASE WHEN gone THEN now END
-     FROM clock, calls, unnest($2::bytea[], $3::text[], $4::boolean[]) AS note (of, name, gone)
-     WHERE calls.session = of AND calls.tool = name AND NOT calls.custom
+     FROM clock, calls, unnest($2::bytea[], $3::text[], $4::boolean[]) AS note (whose, name, gone)
+     WHERE calls.session = whose AND calls.tool = name AND NOT calls.custom
        AND waits.session = calls.session AND waits.call = calls.call AND kind = 'client_exec'"
 );
 

@@ -108,8 +108,8 @@ impl Postgres {
         places: Vec<(SessionId, u64)>,
     ) -> Result<Vec<Entry>, Error> {
         let sql = "SELECT seq, at, format, hash, body, session
-                   FROM unnest($1::bytea[], $2::bigint[]) AS place (of, at_seq)
-                   JOIN events ON session = of AND seq = at_seq";
+                   FROM unnest($1::bytea[], $2::bigint[]) AS place (whose, at_seq)
+                   JOIN events ON session = whose AND seq = at_seq";
         let sessions: Vec<_> = places.iter().map(|(session, _)| id(session.bits())).collect();
         let seqs: Vec<_> = places.iter().map(|(_, seq)| number(*seq)).collect();
         let rows = self.query(sql, &[&sessions, &seqs]).await?;
