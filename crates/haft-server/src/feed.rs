@@ -30,7 +30,10 @@ impl Feeds {
         let known = slots.iter().position(|(of, _)| *of == session);
         let slot = match known.and_then(|at| slots.remove(at)) {
             Some((_, slot)) => slot,
-            None => Arc::new(tokio::sync::Mutex::new(Pages::new(store, streams, session))),
+            None => {
+                let pages = Pages::new(store, streams, session, REMEMBERED - 1);
+                Arc::new(tokio::sync::Mutex::new(pages))
+            }
         };
         if slots.len() >= REMEMBERED {
             slots.pop_front();

@@ -184,8 +184,15 @@ pub(crate) enum Following {
 }
 
 impl Pages {
-    pub(crate) fn new(store: &Store, streams: &Streams, session: SessionId) -> Self {
-        Self::bounded(store, streams, session, BOUNDS)
+    /// Starts to read a session of which others remember as much, so many of them.
+    pub(crate) fn new(
+        store: &Store,
+        streams: &Streams,
+        session: SessionId,
+        n_others: usize,
+    ) -> Self {
+        let recent_bytes_max = BOUNDS.recent_bytes_max.min(streams.remembered_max(n_others + 1));
+        Self::bounded(store, streams, session, Bounds { recent_bytes_max, ..BOUNDS })
     }
 
     fn bounded(store: &Store, streams: &Streams, session: SessionId, bounds: Bounds) -> Self {

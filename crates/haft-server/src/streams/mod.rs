@@ -121,6 +121,12 @@ impl Streams {
         }
     }
 
+    /// Returns how many bytes may be remembered of each of so many sessions, for whoever reads them
+    /// next: not more than half of what the streams may hold.
+    pub(crate) fn remembered_max(&self, n_sessions: usize) -> usize {
+        self.0.settings.memory_max / 2 / n_sessions
+    }
+
     /// Waits for one's turn to read a log for a stream.
     pub(crate) async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
         // It is never closed.

@@ -201,14 +201,17 @@ impl Listener {
             Ok(())
         };
         let subscribe = async {
-            subscribe(&client).await.map_err(|error| trouble(&error))?;
+            let listen = subscribe(&client).await.map_err(|error| trouble(&error))?;
             self.hears.store(true, Ordering::Relaxed);
             // What came between the last connection and this one was not heard.
             self.teller.local.send_modify(|count| *count += 1);
             self.teller.watches.touched_all();
             loop {
                 tokio::time::sleep(ASK_EVERY).await;
-                let asked = tokio::time::timeout(address.answer_max(), client.batch_execute(""));
+                // To listen again changes nothing, and whoever looks at the connections sees whose
+                // this is.
+                let asked = client.batch_execute(&listen);
+                let asked = tokio::time::timeout(address.answer_max(), asked);
                 let silent =
                     || Error::new(ErrorKind::Gone, "PostgreSQL: it does not answer any more");
                 asked.await.map_err(|_| silent())?.map_err(|error| trouble(&error))?;
@@ -263,8 +266,11 @@ impl Listener {
     }
 }
 
-async fn subscribe(client: &tokio_postgres::Client) -> Result<(), tokio_postgres::Error> {
+/// Begins to listen, and returns the statement for that.
+async fn subscribe(client: &tokio_postgres::Client) -> Result<String, tokio_postgres::Error> {
     let row = client.query_one(CHANNEL, &[]).await?;
     let channel: String = row.get(0);
-    client.batch_execute(&format!("LISTEN {channel}")).await
+    let listen = format!("LISTEN {channel}");
+    client.batch_execute(&listen).await?;
+    Ok(listen)
 }
