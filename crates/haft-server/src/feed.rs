@@ -206,6 +206,7 @@ impl Source for Follower {
 impl Follower {
     /// Returns what was appended since, as much as one reader may hold; nothing when that is all.
     async fn news(&mut self) -> Result<Vec<Frame>, Error> {
+        let mut n_rereads = 0;
         loop {
             let events = match &mut self.cursor {
                 Cursor::Recent => self.recent().await?,
@@ -218,7 +219,14 @@ impl Follower {
                     Some(events)
                 }
             };
-            let Some(events) = events else { continue };
+            let Some(events) = events else {
+                n_rereads += 1;
+                // A log that was erased meanwhile does not have what is said to be in it.
+                if n_rereads > 1 {
+                    return Err(Error::internal("the log does not have what was read of it"));
+                }
+                continue;
+            };
             if let Some(last) = events.last() {
                 self.place = last.place;
                 return Ok(events.iter().map(|event| Frame::shown(event)).collect());
