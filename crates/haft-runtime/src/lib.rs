@@ -45,7 +45,7 @@ pub use haft::{
     Answer, BuildError, CallError, Direct, GivenGrant, GrantError, GrantTerms, Grants, Haft,
     HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
 };
-pub use live::{Heard, Live, LiveStream, SessionListener, Step, Tap};
+pub use live::{Live, LiveNews, LiveStream, SessionListener, Step, Tap};
 pub use model::{
     Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelError, ModelRequest, SessionLog,
     WakeWish,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_core::SessionId;
-use haft_runtime::{Heard, Live, SessionListener};
+use haft_runtime::{Live, LiveNews, SessionListener};
 use haft_store::{ChangedBy, Store, Watch};
 use haft_wire::managed::{Place, Preview, session_deleted};
 use tokio::sync::OwnedMutexGuard;
@@ -12,8 +12,8 @@ use tokio::sync::OwnedMutexGuard;
 use crate::app::App;
 use crate::deletion::Deletable;
 use crate::error::Error;
-use crate::pages::{Following, Pages, Reader, Rest};
-use crate::streams::{Frame, KEEP_ALIVE_EVERY, Shown, Source, Streams};
+use crate::pages::{NextEvents, Pages, Reader, Rest};
+use crate::streams::{EncodedEvent, Frame, KEEP_ALIVE_EVERY, Source, Streams};
 
 /// How many sessions' events are remembered.
 const REMEMBERED: usize = 16;
@@ -239,18 +239,18 @@ impl Follower {
 
     /// Returns what is remembered after the last event that was told; `None` when it has to be read
     /// from the log.
-    async fn recent(&mut self) -> Result<Option<Vec<Arc<Shown>>>, Error> {
+    async fn recent(&mut self) -> Result<Option<Vec<Arc<EncodedEvent>>>, Error> {
         let pages = pages_up_to(&self.app, self.session, self.watch.known_seq()).await?;
         self.answered = pages.answered();
         self.has_ended = pages.has_ended();
         match pages.following(self.place, self.app.streams().batch_max()) {
-            Following::Events(events) => {
+            NextEvents::Events(events) => {
                 if events.is_empty() {
                     self.looks = Looks::WhenTold;
                 }
                 Ok(Some(events))
             }
-            Following::Read(reader) => {
+            NextEvents::Read(reader) => {
                 self.cursor = Cursor::Behind(reader);
                 Ok(None)
             }
@@ -294,7 +294,7 @@ impl Follower {
         let (live, watch, top) = (&mut self.live, &mut self.watch, &mut self.top);
         let said = async {
             loop {
-                if let Heard::Live(Live::Text { turn, attempt, text, .. }) = live.heard().await {
+                if let LiveNews::Live(Live::Text { turn, attempt, text, .. }) = live.heard().await {
                     return Woken::Said { turn, attempt, text };
                 }
             }

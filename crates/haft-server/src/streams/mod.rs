@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::lane::Frame;
 pub(crate) use self::sse::{KEEP_ALIVE_EVERY, Source, TooSlow, respond};
-pub(crate) use self::text::{Shown, Text};
+pub(crate) use self::text::{EncodedEvent, Text};
 
 use self::lane::Lane;
 
@@ -139,11 +139,11 @@ impl Streams {
     }
 
     /// Keeps an event as all of its readers are sent it.
-    pub(crate) fn shown(&self, session: SessionId, event: WireEvent) -> Arc<Shown> {
+    pub(crate) fn shown(&self, session: SessionId, event: WireEvent) -> Arc<EncodedEvent> {
         let WireEvent { place, kind, body, .. } = event;
         let key = (session, View::Events, place);
         let text = self.shared(key, || serde_json::to_vec(&body).unwrap_or_default());
-        Arc::new(Shown { place, kind, text })
+        Arc::new(EncodedEvent { place, kind, text })
     }
 
     /// Keeps a text once for all readers while any of them has it, if it is large.
