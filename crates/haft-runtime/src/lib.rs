@@ -51,7 +51,7 @@ pub use haft::{
     Haft, HaftBuilder, Idempotent, ResolveError, Response, Ruled, Said, UndoError, Verdict,
     Waiting,
 };
-pub use live::{Heard, Live, LiveStream, SessionListener, Step, Tap};
+pub use live::{Live, LiveNews, LiveStream, SessionListener, Step, Tap};
 pub use model::{
     Adviser, AskedCall, LoopDirective, Model, ModelAnswer, ModelError, ModelRequest, SessionLog,
     WakeWish,

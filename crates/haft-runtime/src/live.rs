@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 
 use self::listeners::Listeners;
 pub(crate) use self::listeners::{AboutCall, CallListener};
-pub use self::listeners::{Heard, SessionListener};
+pub use self::listeners::{LiveNews, SessionListener};
 
 /// Something to tell whoever listens.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_core::SessionId;
-use haft_runtime::{Heard, Live, SessionListener};
+use haft_runtime::{Live, LiveNews, SessionListener};
 use haft_store::{ChangedBy, Store, Watch};
 use haft_wire::managed::{Place, Preview, session_deleted};
 use tokio::sync::OwnedMutexGuard;
@@ -12,8 +12,8 @@ use tokio::sync::OwnedMutexGuard;
 use crate::app::App;
 use crate::deletion::Deletable;
 use crate::error::Error;
-use crate::pages::{Following, Pages, Reader, Rest};
-use crate::streams::{Frame, KEEP_ALIVE_EVERY, Shown, Source, Streams};
+use crate::pages::{NextEvents, Pages, Reader, Rest};
+use crate::streams::{EncodedEvent, Frame, KEEP_ALIVE_EVERY, Source, Streams};
 
 /// How many sessions' events are remembered.
 const REMEMBERED: usize = 16;
@@ -30,7 +30,10 @@ impl Feeds {
         let known = slots.iter().position(|(of, _)| *of == session);
         let slot = match known.and_then(|at| slots.remove(at)) {
             Some((_, slot)) => slot,
-            None => Arc::new(tokio::sync::Mutex::new(Pages::new(store, streams, session))),
+            None => {
+                let pages = Pages::new(store, streams, session, REMEMBERED - 1);
+                Arc::new(tokio::sync::Mutex::new(pages))
+            }
         };
         if slots.len() >= REMEMBERED {
             slots.pop_front();
@@ -217,6 +220,7 @@ impl Source for Follower {
 impl Follower {
     /// Returns what was appended since, as much as one reader may hold; nothing when that is all.
     async fn news(&mut self) -> Result<Vec<Frame>, Error> {
+        let mut n_rereads = 0;
         loop {
             let events = match &mut self.cursor {
                 Cursor::Recent => self.recent().await?,
@@ -229,7 +233,14 @@ impl Follower {
                     Some(events)
                 }
             };
-            let Some(events) = events else { continue };
+            let Some(events) = events else {
+                n_rereads += 1;
+                // A log that was erased meanwhile does not have what is said to be in it.
+                if n_rereads > 1 {
+                    return Err(Error::internal("the log does not have what was read of it"));
+                }
+                continue;
+            };
             if let Some(last) = events.last() {
                 self.place = last.place;
                 return Ok(events.iter().map(|event| Frame::shown(event)).collect());
@@ -242,18 +253,18 @@ impl Follower {
 
     /// Returns what is remembered after the last event that was told; `None` when it has to be read
     /// from the log.
-    async fn recent(&mut self) -> Result<Option<Vec<Arc<Shown>>>, Error> {
+    async fn recent(&mut self) -> Result<Option<Vec<Arc<EncodedEvent>>>, Error> {
         let pages = pages_up_to(&self.app, self.session, self.watch.known_seq()).await?;
         self.answered = pages.answered();
         self.has_ended = pages.has_ended();
         match pages.following(self.place, self.app.streams().batch_max()) {
-            Following::Events(events) => {
+            NextEvents::Events(events) => {
                 if events.is_empty() {
                     self.looks = Looks::WhenTold;
                 }
                 Ok(Some(events))
             }
-            Following::Read(reader) => {
+            NextEvents::Read(reader) => {
                 self.cursor = Cursor::Behind(reader);
                 Ok(None)
             }
@@ -303,11 +314,11 @@ impl Follower {
         let said = async {
             loop {
                 match live.heard().await {
-                    Heard::Live(Live::Text { turn, attempt, text, .. }) => {
+                    LiveNews::Live(Live::Text { turn, attempt, text, .. }) => {
                         return Woken::Said { turn, attempt, text };
                     }
-                    Heard::Live(Live::Erased { .. }) => return Woken::Gone,
-                    Heard::Live(_) | Heard::Missed => {}
+                    LiveNews::Live(Live::Erased { .. }) => return Woken::Gone,
+                    LiveNews::Live(_) | LiveNews::Missed => {}
                 }
             }
         };

@@ -12,7 +12,7 @@ use haft_store::Store;
 use haft_wire::managed::{Place, Projection, Spent, WireEvent};
 
 use crate::error::Error;
-use crate::streams::{Shown, Streams};
+use crate::streams::{EncodedEvent, Streams};
 
 /// How many entries are read at once.
 const PAGE: u32 = 512;
@@ -49,7 +49,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    fn has(&self, event: &Shown) -> bool {
+    fn has(&self, event: &EncodedEvent) -> bool {
         let is_after = match (self.after, self.is_descending) {
             (None, _) => true,
             (Some(after), false) => event.place > after,
@@ -61,16 +61,16 @@ impl Wanted {
 
 /// The events of a page.
 #[derive(Debug, Default)]
-struct Chosen {
-    events: Vec<Arc<Shown>>,
+struct PageEvents {
+    events: Vec<Arc<EncodedEvent>>,
     bytes: usize,
     /// Whether there is at least one that does not fit.
     is_full: bool,
 }
 
-impl Chosen {
+impl PageEvents {
     /// Adds those of some events that are wanted, until one does not fit.
-    fn add(&mut self, wanted: &Wanted, from: impl Iterator<Item = Arc<Shown>>) {
+    fn add(&mut self, wanted: &Wanted, from: impl Iterator<Item = Arc<EncodedEvent>>) {
         for event in from.filter(|event| wanted.has(event)) {
             let has_room = self.events.len() < wanted.limit
                 && (self.events.is_empty() || self.bytes < wanted.bytes_max);
@@ -96,7 +96,7 @@ pub(crate) struct Reader {
 
 /// Some events, and what it took to read them.
 struct Part {
-    events: Vec<Arc<Shown>>,
+    events: Vec<Arc<EncodedEvent>>,
     bytes: usize,
     rest: Rest,
     /// The threads that were created, by their ids.
@@ -132,13 +132,16 @@ impl Reader {
     }
 
     /// Returns what the entries so far lead to, given that there are no more.
-    fn settle(&mut self) -> Vec<Arc<Shown>> {
+    fn settle(&mut self) -> Vec<Arc<EncodedEvent>> {
         let shown = |event: WireEvent| self.streams.shown(self.session, event);
         self.projection.settle().into_iter().map(shown).collect()
     }
 
     /// Reads on, and returns the events after a place; says whether the log goes on after them.
-    pub(crate) async fn after(&mut self, place: Place) -> Result<(Vec<Arc<Shown>>, Rest), Error> {
+    pub(crate) async fn after(
+        &mut self,
+        place: Place,
+    ) -> Result<(Vec<Arc<EncodedEvent>>, Rest), Error> {
         let Part { mut events, rest, .. } = self.part(u64::MAX).await?;
         if rest == Rest::Nothing {
             events.extend(self.settle());
@@ -163,7 +166,7 @@ pub(crate) struct Pages {
     /// Readers as they were, from the beginning on.
     marks: Vec<Reader>,
     bytes_since_mark: usize,
-    recent: VecDeque<Arc<Shown>>,
+    recent: VecDeque<Arc<EncodedEvent>>,
     recent_bytes: usize,
     /// The last event that is not remembered any more.
     forgotten: Option<Place>,
@@ -176,16 +179,23 @@ pub(crate) struct Pages {
 }
 
 /// What comes next for someone who has read up to a place.
-pub(crate) enum Following {
+pub(crate) enum NextEvents {
     /// These, as far as they fit.
-    Events(Vec<Arc<Shown>>),
+    Events(Vec<Arc<EncodedEvent>>),
     /// It is not remembered: this reads it from the log.
     Read(Box<Reader>),
 }
 
 impl Pages {
-    pub(crate) fn new(store: &Store, streams: &Streams, session: SessionId) -> Self {
-        Self::bounded(store, streams, session, BOUNDS)
+    /// Starts to read a session of which others remember as much, so many of them.
+    pub(crate) fn new(
+        store: &Store,
+        streams: &Streams,
+        session: SessionId,
+        n_others: usize,
+    ) -> Self {
+        let recent_bytes_max = BOUNDS.recent_bytes_max.min(streams.remembered_max(n_others + 1));
+        Self::bounded(store, streams, session, Bounds { recent_bytes_max, ..BOUNDS })
     }
 
     fn bounded(store: &Store, streams: &Streams, session: SessionId, bounds: Bounds) -> Self {
@@ -231,7 +241,7 @@ impl Pages {
         Ok(())
     }
 
-    fn remember(&mut self, events: Vec<Arc<Shown>>) {
+    fn remember(&mut self, events: Vec<Arc<EncodedEvent>>) {
         for event in events {
             self.last = event.place;
             self.recent_bytes += event.text.len();
@@ -273,14 +283,14 @@ impl Pages {
     }
 
     /// The latest event of a type, among those that are remembered.
-    pub(crate) fn latest(&self, kind: &str) -> Option<&Shown> {
-        self.recent.iter().map(AsRef::as_ref).rfind(|event: &&Shown| event.kind == kind)
+    pub(crate) fn latest(&self, kind: &str) -> Option<&EncodedEvent> {
+        self.recent.iter().map(AsRef::as_ref).rfind(|event: &&EncodedEvent| event.kind == kind)
     }
 
     /// Returns the events after a place, as many as there is room for.
-    pub(crate) fn following(&self, place: Place, bytes_max: usize) -> Following {
+    pub(crate) fn following(&self, place: Place, bytes_max: usize) -> NextEvents {
         if !self.remembers_after(Some(place)) {
-            return Following::Read(Box::new(self.mark_before(place).clone()));
+            return NextEvents::Read(Box::new(self.mark_before(place).clone()));
         }
         let first = self.recent.partition_point(|event| event.place <= place);
         let mut bytes = 0;
@@ -289,20 +299,20 @@ impl Pages {
             bytes += event.text.len();
             has_room
         });
-        Following::Events(fits.cloned().collect())
+        NextEvents::Events(fits.cloned().collect())
     }
 
     /// Returns a page, and where the next one starts.
     pub(crate) async fn page(
         &self,
         wanted: &Wanted,
-    ) -> Result<(Vec<Arc<Shown>>, Option<Place>), Error> {
-        let mut chosen = Chosen::default();
+    ) -> Result<(Vec<Arc<EncodedEvent>>, Option<Place>), Error> {
+        let mut chosen = PageEvents::default();
         match wanted.is_descending {
             true => self.descend(wanted, &mut chosen).await?,
             false => self.ascend(wanted, &mut chosen).await?,
         }
-        let Chosen { events, is_full, .. } = chosen;
+        let PageEvents { events, is_full, .. } = chosen;
         let next = events.last().filter(|_| is_full).map(|last| last.place);
         Ok((events, next))
     }
@@ -322,7 +332,7 @@ impl Pages {
         self.marks.get(self.mark_index(place)).unwrap_or(&self.reader)
     }
 
-    async fn ascend(&self, wanted: &Wanted, chosen: &mut Chosen) -> Result<(), Error> {
+    async fn ascend(&self, wanted: &Wanted, chosen: &mut PageEvents) -> Result<(), Error> {
         if self.remembers_after(wanted.after) {
             chosen.add(wanted, self.recent.iter().cloned());
             return Ok(());
@@ -341,7 +351,7 @@ impl Pages {
         Ok(())
     }
 
-    async fn descend(&self, wanted: &Wanted, chosen: &mut Chosen) -> Result<(), Error> {
+    async fn descend(&self, wanted: &Wanted, chosen: &mut PageEvents) -> Result<(), Error> {
         chosen.add(wanted, self.recent.iter().rev().cloned());
         let Some(forgotten) = self.forgotten else { return Ok(()) };
         for at in (0..self.marks.len()).rev() {
@@ -356,7 +366,7 @@ impl Pages {
     }
 
     /// Folds what lies between a mark and the next, or the end.
-    async fn between(&self, at: usize) -> Result<Vec<Arc<Shown>>, Error> {
+    async fn between(&self, at: usize) -> Result<Vec<Arc<EncodedEvent>>, Error> {
         let Some(mut reader) = self.marks.get(at).cloned() else { return Ok(Vec::new()) };
         let end = self.marks.get(at + 1).map_or(self.reader.seq, |next| next.seq);
         let (mut events, mut rest) = (Vec::new(), Rest::More);
@@ -405,7 +415,7 @@ mod tests {
     }
 
     /// Everything, read from the beginning.
-    async fn whole(store: &Store, session: SessionId) -> Vec<Arc<Shown>> {
+    async fn whole(store: &Store, session: SessionId) -> Vec<Arc<EncodedEvent>> {
         let mut reader = Reader::new(store.clone(), streams(), session);
         reader.after(Place::default()).await.unwrap().0
     }
@@ -416,7 +426,7 @@ mod tests {
 
     const ALL: usize = usize::MAX;
 
-    async fn all(pages: &Pages, wanted: &Wanted) -> Vec<Arc<Shown>> {
+    async fn all(pages: &Pages, wanted: &Wanted) -> Vec<Arc<EncodedEvent>> {
         let (mut all, mut wanted) = (Vec::new(), wanted.clone());
         loop {
             let (page, next) = pages.page(&wanted).await.unwrap();
@@ -433,10 +443,10 @@ mod tests {
     }
 
     /// What comes after a place, as a stream reads it.
-    async fn since(pages: &Pages, place: Place) -> Vec<Arc<Shown>> {
+    async fn since(pages: &Pages, place: Place) -> Vec<Arc<EncodedEvent>> {
         match pages.following(place, ALL) {
-            Following::Events(events) => events,
-            Following::Read(mut reader) => {
+            NextEvents::Events(events) => events,
+            NextEvents::Read(mut reader) => {
                 let mut all = Vec::new();
                 loop {
                     let (events, rest) = reader.after(place).await.unwrap();

@@ -23,7 +23,7 @@ pub enum ChangedBy {
 
 /// What is known of a session that someone waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Known {
+struct LogMark {
     /// The last entry of its log that was told of, or that a waiting reader has read.
     seq: u64,
     /// How often something beside the log was said to have changed.
@@ -32,8 +32,8 @@ struct Known {
 
 #[derive(Debug, Default)]
 struct Channels {
-    anyone: Option<watch::Sender<Known>>,
-    other_nodes: Option<watch::Sender<Known>>,
+    anyone: Option<watch::Sender<LogMark>>,
+    other_nodes: Option<watch::Sender<LogMark>>,
     n_watching: usize,
 }
 
@@ -135,7 +135,7 @@ impl Watches {
 }
 
 impl Channels {
-    fn each(&self) -> impl Iterator<Item = &watch::Sender<Known>> {
+    fn each(&self) -> impl Iterator<Item = &watch::Sender<LogMark>> {
         self.anyone.iter().chain(&self.other_nodes)
     }
 
@@ -145,7 +145,7 @@ impl Channels {
 }
 
 /// Tells that a log ends with an entry, if that is new.
-fn tell(channel: &watch::Sender<Known>, seq: u64) {
+fn tell(channel: &watch::Sender<LogMark>, seq: u64) {
     channel.send_if_modified(|known| known.reaches(seq));
 }
 
@@ -166,7 +166,7 @@ impl Drop for NodeHere {
     }
 }
 
-impl Known {
+impl LogMark {
     /// Takes note of a log's end; returns whether it was further than what was known.
     fn reaches(&mut self, seq: u64) -> bool {
         let is_new = seq > self.seq;
@@ -180,7 +180,7 @@ impl Known {
 pub struct Watch {
     watches: Watches,
     session: SessionId,
-    changes: watch::Receiver<Known>,
+    changes: watch::Receiver<LogMark>,
 }
 
 impl Watch {

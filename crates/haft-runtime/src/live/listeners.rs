@@ -35,11 +35,11 @@ enum Listener {
 
 /// What a listener has not taken yet.
 struct Inbox<T> {
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<Backlog<T>>,
     came: Notify,
 }
 
-struct Waiting<T> {
+struct Backlog<T> {
     items: VecDeque<T>,
     bytes: usize,
     has_missed: bool,
@@ -47,7 +47,7 @@ struct Waiting<T> {
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
-        let waiting = Waiting { items: VecDeque::new(), bytes: 0, has_missed: false };
+        let waiting = Backlog { items: VecDeque::new(), bytes: 0, has_missed: false };
         Self { waiting: Mutex::new(waiting), came: Notify::new() }
     }
 }
@@ -59,7 +59,7 @@ impl<T> Inbox<T> {
     }
 
     /// A panic while it is held leaves it whole.
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+    fn lock(&self) -> MutexGuard<'_, Backlog<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -200,7 +200,7 @@ pub struct SessionListener {
 
 /// What a listener of a session hears next.
 #[derive(Debug, Clone)]
-pub enum Heard {
+pub enum LiveNews {
     /// A model said something, or a call told how far it is.
     Live(Live),
     /// The listener was too slow: what was said up to here is missing. The log has all that lasts.
@@ -209,7 +209,7 @@ pub enum Heard {
 
 impl SessionListener {
     /// Waits for what is heard next. It can be dropped while it waits without missing anything.
-    pub async fn heard(&mut self) -> Heard {
+    pub async fn heard(&mut self) -> LiveNews {
         loop {
             if let Some(heard) = self.take() {
                 return heard;
@@ -218,14 +218,14 @@ impl SessionListener {
         }
     }
 
-    fn take(&self) -> Option<Heard> {
+    fn take(&self) -> Option<LiveNews> {
         let mut waiting = self.inbox.lock();
         if std::mem::take(&mut waiting.has_missed) {
-            return Some(Heard::Missed);
+            return Some(LiveNews::Missed);
         }
         let (live, bytes) = waiting.items.pop_front()?;
         waiting.bytes -= bytes;
-        Some(Heard::Live(live))
+        Some(LiveNews::Live(live))
     }
 }
 
@@ -289,7 +289,7 @@ mod tests {
         Live::Text { session, turn: 1, attempt: 1, text: text.to_owned() }
     }
 
-    fn next(listener: &mut SessionListener) -> Option<Heard> {
+    fn next(listener: &mut SessionListener) -> Option<LiveNews> {
         match pin!(listener.heard()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(heard) => Some(heard),
             Poll::Pending => None,
@@ -304,7 +304,7 @@ mod tests {
         listeners.tell(&said(SESSION, "for it"));
         assert!(matches!(
             next(&mut listener),
-            Some(Heard::Live(Live::Text { text, .. })) if text == "for it"
+            Some(LiveNews::Live(Live::Text { text, .. })) if text == "for it"
         ));
         assert!(next(&mut listener).is_none());
         drop(listener);
@@ -320,8 +320,8 @@ mod tests {
             listeners.tell(&said(SESSION, &text));
             assert!(listener.inbox.lock().bytes <= BACKLOG_MAX);
         }
-        assert!(matches!(next(&mut listener), Some(Heard::Missed)));
+        assert!(matches!(next(&mut listener), Some(LiveNews::Missed)));
         listeners.tell(&said(SESSION, "heard again"));
-        assert!(matches!(next(&mut listener), Some(Heard::Live(_))));
+        assert!(matches!(next(&mut listener), Some(LiveNews::Live(_))));
     }
 }

@@ -101,7 +101,7 @@ impl Running {
 
     /// Waits for its end without holding a thread, in a task of whatever runtime.
     pub fn ended(&self) -> impl Future<Output = Finished> + Send + use<> {
-        Ended { slot: Arc::clone(&self.slot), place: None }
+        CommandEnd { slot: Arc::clone(&self.slot), place: None }
     }
 
     /// What it has said so far, and complained of.
@@ -131,12 +131,12 @@ impl Running {
 
 /// A task that waits for a command's end.
 #[derive(Debug)]
-struct Ended {
+struct CommandEnd {
     slot: Arc<Slot>,
     place: Option<u64>,
 }
 
-impl Future for Ended {
+impl Future for CommandEnd {
     type Output = Finished;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Finished> {
@@ -150,7 +150,7 @@ impl Future for Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for CommandEnd {
     fn drop(&mut self) {
         self.slot.lock().waiters.leave(self.place);
     }

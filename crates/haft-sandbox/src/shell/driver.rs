@@ -146,8 +146,8 @@ impl Shared {
         state.last.as_ref().filter(|job| job.number == number)?.done.clone()
     }
 
-    pub(super) fn ended(self: &Arc<Self>, number: u64) -> Ended {
-        Ended { shared: Arc::clone(self), number, place: None }
+    pub(super) fn ended(self: &Arc<Self>, number: u64) -> ScriptEnd {
+        ScriptEnd { shared: Arc::clone(self), number, place: None }
     }
 
     /// Tells everyone who waits that something has changed.
@@ -165,13 +165,13 @@ impl Shared {
 
 /// A task that waits for the end of a command of the shell.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct ScriptEnd {
     shared: Arc<Shared>,
     number: u64,
     place: Option<u64>,
 }
 
-impl Future for Ended {
+impl Future for ScriptEnd {
     type Output = Option<Executed>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Executed>> {
@@ -186,7 +186,7 @@ impl Future for Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for ScriptEnd {
     fn drop(&mut self) {
         self.shared.lock().waiters.leave(self.place);
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::body::Bytes;
 use tokio::time::Instant;
 
-use super::text::{Shown, Text};
+use super::text::{EncodedEvent, Text};
 
 /// How much is handed over at once: what lies in the buffers of a connection is a copy of its own,
 /// so that it is not to be much.
@@ -43,7 +43,7 @@ impl Frame {
         Self { kind: None, id: None, data: None }
     }
 
-    pub(crate) fn shown(shown: &Shown) -> Self {
+    pub(crate) fn shown(shown: &EncodedEvent) -> Self {
         Self::event(shown.kind, Arc::clone(&shown.text)).with_id(shown.place.to_string())
     }
 

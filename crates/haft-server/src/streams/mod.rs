@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::lane::Frame;
 pub(crate) use self::sse::{KEEP_ALIVE_EVERY, Source, TooSlow, respond};
-pub(crate) use self::text::{Shown, Text};
+pub(crate) use self::text::{EncodedEvent, Text};
 
 use self::lane::Lane;
 
@@ -121,6 +121,12 @@ impl Streams {
         }
     }
 
+    /// Returns how many bytes may be remembered of each of so many sessions, for whoever reads them
+    /// next: not more than half of what the streams may hold.
+    pub(crate) fn remembered_max(&self, n_sessions: usize) -> usize {
+        self.0.settings.memory_max / 2 / n_sessions
+    }
+
     /// Waits for one's turn to read a log for a stream.
     pub(crate) async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
         // It is never closed.
@@ -133,11 +139,11 @@ impl Streams {
     }
 
     /// Keeps an event as all of its readers are sent it.
-    pub(crate) fn shown(&self, session: SessionId, event: WireEvent) -> Arc<Shown> {
+    pub(crate) fn shown(&self, session: SessionId, event: WireEvent) -> Arc<EncodedEvent> {
         let WireEvent { place, kind, body, .. } = event;
         let key = (session, View::Events, place);
         let text = self.shared(key, || serde_json::to_vec(&body).unwrap_or_default());
-        Arc::new(Shown { place, kind, text })
+        Arc::new(EncodedEvent { place, kind, text })
     }
 
     /// Keeps a text once for all readers while any of them has it, if it is large.

@@ -56,7 +56,7 @@ impl TooSlow {
     }
 }
 
-struct Sending<S> {
+struct SseBody<S> {
     streams: Streams,
     lane: Arc<Lane>,
     /// `None` once nothing comes from it any more.
@@ -65,7 +65,7 @@ struct Sending<S> {
 
 /// Answers with what comes from a source.
 pub(crate) fn respond(streams: &Streams, source: impl Source) -> Response {
-    let body = Sending { streams: streams.clone(), lane: streams.lane(), source: Some(source) };
+    let body = SseBody { streams: streams.clone(), lane: streams.lane(), source: Some(source) };
     let pieces = stream::unfold(body, |mut body| async {
         let piece = body.next().await?;
         Some((Ok::<_, Infallible>(piece), body))
@@ -77,7 +77,7 @@ pub(crate) fn respond(streams: &Streams, source: impl Source) -> Response {
     response
 }
 
-impl<S: Source> Sending<S> {
+impl<S: Source> SseBody<S> {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.lane.take() {

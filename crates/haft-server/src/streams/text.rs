@@ -37,13 +37,13 @@ impl Drop for Text {
 
 /// An event as its readers are sent it.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct EncodedEvent {
     pub(crate) place: Place,
     pub(crate) kind: &'static str,
     pub(crate) text: Arc<Text>,
 }
 
-impl PartialEq for Shown {
+impl PartialEq for EncodedEvent {
     fn eq(&self, other: &Self) -> bool {
         (self.place, self.kind, self.text.bytes()) == (other.place, other.kind, other.text.bytes())
     }

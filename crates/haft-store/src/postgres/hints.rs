@@ -56,12 +56,12 @@ impl Hints {
     pub(super) fn start(address: &Address, watches: &Watches) -> Self {
         let teller = Teller {
             local: watch::Sender::new(0),
-            untold: Arc::new(Untold { name: fresh_name(), ..Untold::default() }),
+            outbox: Arc::new(Outbox { name: fresh_name(), ..Outbox::default() }),
             watches: watches.clone(),
         };
         let listener = Listener { teller: teller.clone(), hears: Arc::default() };
         let link = Link::new(&address.with_settings(HINTS_ARE_NOT_FLUSHED));
-        let telling = tokio::spawn(tell(link, Arc::clone(&teller.untold)));
+        let telling = tokio::spawn(tell(link, Arc::clone(&teller.outbox)));
         let looking = tokio::spawn(listener.clone().look(Link::new(address)));
         let listening = tokio::spawn(listener.listen(address.clone()));
         let tasks = [telling, looking, listening].map(|task| task.abort_handle());
@@ -85,14 +85,14 @@ impl Drop for Hints {
 
 /// What the other nodes have not been told yet.
 #[derive(Debug, Default)]
-struct Untold {
+struct Outbox {
     /// Who tells it, so that a node knows its own word.
     name: String,
     news: Mutex<News>,
     is_there: Notify,
 }
 
-impl Untold {
+impl Outbox {
     fn change(&self, change: impl FnOnce(&mut News)) {
         change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
         self.is_there.notify_one();
@@ -107,7 +107,7 @@ impl Untold {
 #[derive(Debug, Clone)]
 pub(super) struct Teller {
     local: watch::Sender<u64>,
-    untold: Arc<Untold>,
+    outbox: Arc<Outbox>,
     watches: Watches,
 }
 
@@ -115,7 +115,7 @@ impl Teller {
     /// There may be something to claim.
     pub(super) fn wakes(&self) {
         self.local.send_modify(|count| *count += 1);
-        self.untold.change(|news| news.has_wakes = true);
+        self.outbox.change(|news| news.has_wakes = true);
     }
 
     /// These appends are durable.
@@ -134,7 +134,7 @@ impl Teller {
         if has_wakes {
             self.local.send_modify(|count| *count += 1);
         }
-        self.untold.change(|news| {
+        self.outbox.change(|news| {
             news.has_wakes |= has_wakes;
             changes.into_iter().for_each(|(session, seq)| news.add(session, Change::Appended(seq)));
         });
@@ -142,7 +142,7 @@ impl Teller {
 
     /// Something that belongs to a session but not to its log has changed.
     pub(super) fn touched(&self, session: SessionId) {
-        self.untold.change(|news| news.add(session, Change::Touched));
+        self.outbox.change(|news| news.add(session, Change::Touched));
     }
 }
 
@@ -152,19 +152,19 @@ fn fresh_name() -> String {
     format!("{:x}-{:x}", since.map_or(0, |since| since.as_nanos()), std::process::id())
 }
 
-async fn tell(link: Link, untold: Arc<Untold>) {
+async fn tell(link: Link, outbox: Arc<Outbox>) {
     let sql = "SELECT pg_notify('haft_' || current_schema(), payload)
                FROM unnest($1::text[]) AS payload";
     loop {
-        untold.is_there.notified().await;
+        outbox.is_there.notified().await;
         tokio::time::sleep(GATHER).await;
-        let news = untold.take();
+        let news = outbox.take();
         if news.is_empty() {
             continue;
         }
-        if link.query(sql, &[&news.payloads(&untold.name)]).await.is_err() {
+        if link.query(sql, &[&news.payloads(&outbox.name)]).await.is_err() {
             tokio::time::sleep(RECONNECT).await;
-            untold.change(|since| since.put_back(news));
+            outbox.change(|since| since.put_back(news));
         }
     }
 }
@@ -203,14 +203,17 @@ impl Listener {
         let subscribe = async {
             let set = client.batch_execute(&address.settings()).await;
             set.map_err(|error| trouble(&error))?;
-            subscribe(&client).await.map_err(|error| trouble(&error))?;
+            let listen = subscribe(&client).await.map_err(|error| trouble(&error))?;
             self.hears.store(true, Ordering::Relaxed);
             // What came between the last connection and this one was not heard.
             self.teller.local.send_modify(|count| *count += 1);
             self.teller.watches.touched_all();
             loop {
                 tokio::time::sleep(ASK_EVERY).await;
-                let asked = tokio::time::timeout(address.answer_max(), client.batch_execute(""));
+                // To listen again changes nothing, and whoever looks at the connections sees whose
+                // this is.
+                let asked = client.batch_execute(&listen);
+                let asked = tokio::time::timeout(address.answer_max(), asked);
                 let silent =
                     || Error::new(ErrorKind::Gone, "PostgreSQL: it does not answer any more");
                 asked.await.map_err(|_| silent())?.map_err(|error| trouble(&error))?;
@@ -223,8 +226,8 @@ impl Listener {
     }
 
     fn hear(&self, payload: &str) {
-        let Teller { local, untold, watches } = &self.teller;
-        let Some(news) = News::read(payload, &untold.name) else { return };
+        let Teller { local, outbox, watches } = &self.teller;
+        let Some(news) = News::read(payload, &outbox.name) else { return };
         if news.has_wakes {
             local.send_modify(|count| *count += 1);
         }
@@ -265,8 +268,11 @@ impl Listener {
     }
 }
 
-async fn subscribe(client: &tokio_postgres::Client) -> Result<(), tokio_postgres::Error> {
+/// Begins to listen, and returns the statement for that.
+async fn subscribe(client: &tokio_postgres::Client) -> Result<String, tokio_postgres::Error> {
     let row = client.query_one(CHANNEL, &[]).await?;
     let channel: String = row.get(0);
-    client.batch_execute(&format!("LISTEN {channel}")).await
+    let listen = format!("LISTEN {channel}");
+    client.batch_execute(&listen).await?;
+    Ok(listen)
 }

@@ -49,7 +49,9 @@ fn commands_that_take_long_leave_threads_for_reads_and_for_each_other() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, all_run).await.expect("all of them run at once");
+        tokio::time::timeout(PATIENCE, all_run).await.expect("all of them run");
+        let n_over = commands.iter().filter(|command| command.is_finished()).count();
+        assert_eq!(n_over, 0, "they run at once");
         let read = haft.store().next_due();
         tokio::time::timeout(PATIENCE, read).await.expect("a read is not held up").unwrap();
         place.put("go", "");

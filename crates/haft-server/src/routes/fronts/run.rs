@@ -3,7 +3,7 @@
 use haft_core::session::State;
 use haft_core::tool::Definition;
 use haft_core::{CallId, SessionId, ToolName};
-use haft_runtime::{Heard, Live, SessionListener};
+use haft_runtime::{Live, LiveNews, SessionListener};
 use haft_store::{ChangedBy, Watch};
 use haft_wire::front::{Encode, ToolSchemas};
 use serde_json::Value;
@@ -32,7 +32,7 @@ impl Ears {
 pub(super) struct Run<E> {
     pub(super) app: App,
     pub(super) session: SessionId,
-    /// Heard from before the run was given its input.
+    /// LiveNews from before the run was given its input.
     pub(super) ears: Ears,
     pub(super) encoder: E,
     /// The place in the log that the encoder has seen.
@@ -61,7 +61,7 @@ enum Stage {
     Over,
 }
 
-enum Woken {
+enum WakeReason {
     Appended,
     Text { turn: u32, attempt: u32, text: String },
     Missed,
@@ -95,30 +95,30 @@ impl<E: Encode + Send + Sync + 'static> Run<E> {
 
     /// Waits until there is something to tell. What was said before something was appended comes
     /// first.
-    async fn wait(&mut self) -> Woken {
+    async fn wait(&mut self) -> WakeReason {
         let Ears { live, watch } = &mut self.ears;
         let heard = async {
             loop {
                 match live.heard().await {
-                    Heard::Live(Live::Text { turn, attempt, text, .. }) => {
-                        return Woken::Text { turn, attempt, text };
+                    LiveNews::Live(Live::Text { turn, attempt, text, .. }) => {
+                        return WakeReason::Text { turn, attempt, text };
                     }
-                    Heard::Live(Live::Progress { call, progress, .. }) => {
-                        return Woken::Progress { call, progress };
+                    LiveNews::Live(Live::Progress { call, progress, .. }) => {
+                        return WakeReason::Progress { call, progress };
                     }
                     // What was erased tells nothing more.
-                    Heard::Live(Live::Erased { .. }) => return Woken::Over,
-                    Heard::Live(Live::Appended { .. } | Live::Step { .. }) => {}
-                    Heard::Missed => return Woken::Missed,
+                    LiveNews::Live(Live::Erased { .. }) => return WakeReason::Over,
+                    LiveNews::Live(Live::Appended { .. } | Live::Step { .. }) => {}
+                    LiveNews::Missed => return WakeReason::Missed,
                 }
             }
         };
         tokio::select! {
             biased;
-            () = self.app.shutdown().cancelled() => Woken::Over,
+            () = self.app.shutdown().cancelled() => WakeReason::Over,
             heard = heard => heard,
-            () = watch.changed() => Woken::Appended,
-            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Woken::Silence,
+            () = watch.changed() => WakeReason::Appended,
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => WakeReason::Silence,
         }
     }
 }
@@ -158,24 +158,26 @@ impl<E: Encode + Send + Sync + 'static> Frames<E> {
                 }
             },
             Stage::Waiting => match run.wait().await {
-                Woken::Over => {
+                WakeReason::Over => {
                     self.stage = Stage::Told;
                     vec![run.encoder.broken("the server is going away; ask again")]
                 }
-                Woken::Appended => {
+                WakeReason::Appended => {
                     self.stage = Stage::Reading;
                     Vec::new()
                 }
-                Woken::Missed => {
+                WakeReason::Missed => {
                     run.encoder.missed();
                     Vec::new()
                 }
-                Woken::Silence => {
+                WakeReason::Silence => {
                     self.stage = Stage::Silent;
                     Vec::new()
                 }
-                Woken::Text { turn, attempt, text } => run.encoder.delta(turn, attempt, &text),
-                Woken::Progress { call, progress } => vec![run.encoder.progress(call, &progress)],
+                WakeReason::Text { turn, attempt, text } => run.encoder.delta(turn, attempt, &text),
+                WakeReason::Progress { call, progress } => {
+                    vec![run.encoder.progress(call, &progress)]
+                }
             },
             stage @ (Stage::Silent | Stage::Told | Stage::Over) => {
                 self.stage = stage;

@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use haft_core::journal::Entry;
 use haft_core::session::Event;
 use haft_core::{SessionId, Timestamp, ToolAlias};
-use haft_runtime::{Heard, Live, SessionListener};
+use haft_runtime::{Live, LiveNews, SessionListener};
 use haft_store::{ChangedBy, Watch};
 use haft_wire::managed;
 use serde::Serialize;
@@ -132,14 +132,14 @@ enum Place {
 
 /// An entry as it is told.
 #[derive(Serialize)]
-struct Told<'a> {
+struct EntryText<'a> {
     seq: u64,
     at: Timestamp,
     event: &'a Event,
 }
 
 /// Why a stream stopped waiting.
-enum Woken {
+enum WakeReason {
     Look,
     /// There is something to tell that is in no log.
     Tell(Frame),
@@ -162,9 +162,9 @@ impl Source for Tail {
                 continue;
             }
             match self.wait().await {
-                Woken::Look => self.looks = true,
-                Woken::Tell(frame) => return Some(vec![frame]),
-                Woken::Over => return None,
+                WakeReason::Look => self.looks = true,
+                WakeReason::Tell(frame) => return Some(vec![frame]),
+                WakeReason::Over => return None,
             }
         }
     }
@@ -183,7 +183,8 @@ impl Tail {
             self.has_ended |= matches!(event, Event::SessionEnded {});
             let Entry { seq, at, .. } = entry;
             let key = (self.session, View::Log, managed::Place { seq, nth: 0 });
-            let told = || serde_json::to_vec(&Told { seq, at, event: &event }).unwrap_or_default();
+            let told =
+                || serde_json::to_vec(&EntryText { seq, at, event: &event }).unwrap_or_default();
             let text = streams.shared(key, told);
             frames.push(Frame::event("entry", text).with_id(seq.to_string()));
             self.seq = seq;
@@ -211,35 +212,35 @@ impl Tail {
 
     /// Waits until it is worth looking, or there is something to tell that is in no log. What was
     /// said before something was appended comes first.
-    async fn wait(&mut self) -> Woken {
+    async fn wait(&mut self) -> WakeReason {
         let (live, streams) = (&mut self.live, self.app.streams());
         let has_ended = &mut self.has_ended;
         let heard = async {
             loop {
                 let (kind, data) = match live.heard().await {
-                    Heard::Live(Live::Progress { call, progress, .. }) => {
+                    LiveNews::Live(Live::Progress { call, progress, .. }) => {
                         ("progress", json!({ "call": call, "progress": progress }))
                     }
-                    Heard::Live(Live::Text { turn, attempt, text, .. }) => {
+                    LiveNews::Live(Live::Text { turn, attempt, text, .. }) => {
                         ("text", json!({ "turn": turn, "attempt": attempt, "text": text }))
                     }
-                    Heard::Live(Live::Erased { .. }) => {
+                    LiveNews::Live(Live::Erased { .. }) => {
                         *has_ended = true;
-                        return Woken::Look;
+                        return WakeReason::Look;
                     }
-                    Heard::Live(Live::Appended { .. } | Live::Step { .. }) | Heard::Missed => {
+                    LiveNews::Live(Live::Appended { .. } | Live::Step { .. }) | LiveNews::Missed => {
                         continue;
                     }
                 };
-                return Woken::Tell(Frame::event(kind, streams.own(data.to_string())));
+                return WakeReason::Tell(Frame::event(kind, streams.own(data.to_string())));
             }
         };
         tokio::select! {
             biased;
-            () = self.app.shutdown().cancelled() => Woken::Over,
+            () = self.app.shutdown().cancelled() => WakeReason::Over,
             woken = heard => woken,
-            () = self.watch.changed() => Woken::Look,
-            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Woken::Tell(Frame::keep_alive()),
+            () = self.watch.changed() => WakeReason::Look,
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => WakeReason::Tell(Frame::keep_alive()),
         }
     }
 }
