@@ -162,12 +162,12 @@ fn content_that_does_not_match_its_hash_and_versions_that_are_missing_are_found(
 fn empty_index(directory: &Directory, index: &str) {
     let connection = rusqlite::Connection::open(directory.database()).unwrap();
     let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-    let page: usize = connection.query_row(sql, [index], |row| row.get(0)).unwrap();
-    let size: usize = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
+    let page: u32 = connection.query_row(sql, [index], |row| row.get(0)).unwrap();
+    let size: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
     drop(connection);
     let mut bytes = std::fs::read(directory.database()).unwrap();
     // The number of cells of a page stands in its fourth and fifth byte.
-    let page = (page - 1) * size;
+    let page = ((page - 1) * size) as usize;
     bytes[page + 3..page + 5].fill(0);
     std::fs::write(directory.database(), bytes).unwrap();
 }
