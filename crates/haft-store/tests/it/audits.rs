@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use haft_core::session::Input;
 use haft_store::{
-    Accept, AuditReport, CallStage, Damage, Expected, Page, PendingFilter, Place, Put, RepairError,
-    RepairReport, Store, audit_postgres, audit_sqlite, repair_postgres, repair_sqlite,
+    AuditReport, CallStage, Damage, Expected, LossPolicy, Page, PendingFilter, Place, Put,
+    RepairError, RepairReport, Store, audit_postgres, audit_sqlite, repair_postgres, repair_sqlite,
 };
 
 use crate::backing::{Backing, Directory, on_every_store, runtime};
@@ -22,7 +22,7 @@ async fn audit(backing: &Backing) -> AuditReport {
 async fn repair(backing: &Backing) -> Result<RepairReport, RepairError> {
     match backing {
         Backing::Postgres(schema) => repair_postgres(schema.url()).await,
-        Backing::Sqlite(directory) => repair_sqlite(directory.path(), Accept::Nothing),
+        Backing::Sqlite(directory) => repair_sqlite(directory.path(), LossPolicy::Refuse),
     }
 }
 
@@ -185,7 +185,7 @@ fn an_index_that_hides_sessions_and_waits_is_found_and_built_anew() {
             let report = audit_sqlite(directory.path()).unwrap();
             assert!(!report.is_whole(), "{index}");
             assert_eq!(report.sessions, 3, "{index}: none is hidden");
-            repair_sqlite(directory.path(), Accept::Nothing).unwrap();
+            repair_sqlite(directory.path(), LossPolicy::Refuse).unwrap();
             let report = audit_sqlite(directory.path()).unwrap();
             assert!(report.is_whole(), "{index}: {report:#?}");
         }
