@@ -103,6 +103,7 @@ fn a_log_of_changes_that_was_cut_or_damaged_is_noticed() {
         damaged[at] ^= 1;
         std::fs::write(&log, &damaged).unwrap();
         lost(&directory, "writes that were acknowledged are missing");
+        assert_eq!(std::fs::read(&log).unwrap(), damaged, "what is left is left alone");
         std::fs::write(&log, &whole[..whole.len() - 100]).unwrap();
         lost(&directory, "writes that were acknowledged are missing");
     });
