@@ -158,10 +158,17 @@ fn created_key(data: &Path, tenant: &str) -> String {
     words.into_iter().find(|word| word.starts_with("haft_")).unwrap().to_owned()
 }
 
-fn opened_as(server: &Serving, key: &str) -> (u16, Value) {
-    let wanted = json!({ "agent": "agent_demo", "environment_id": "env_demo" });
+/// Opens a session with an agent of the key's own tenant.
+fn open_as(server: &Serving, key: &str) {
     let headers = format!("x-api-key: {key}\r\n");
-    server.raw("POST", "/v1/sessions", &headers, &wanted.to_string())
+    let post = |path: &str, body: &Value| {
+        let (status, body) = server.raw("POST", path, &headers, &body.to_string());
+        assert_eq!(status, 200, "{path}: {body}");
+        body["id"].clone()
+    };
+    let agent = post("/v1/agents", &json!({ "name": "Tour", "model": "scripted/demo" }));
+    let environment = post("/v1/environments", &json!({ "name": "here" }));
+    post("/v1/sessions", &json!({ "agent": agent, "environment_id": environment }));
 }
 
 // E6: "0 verified, 0 broken", exit 0, over a store with sessions.
@@ -173,7 +180,7 @@ fn an_audit_beside_a_server_covers_every_tenant_and_says_what_it_covered() {
     let process = Serving::command(data.path(), &[]).env("HAFT_API_KEY", admin).spawn().unwrap();
     let server = Serving::answering(process, Some(admin)).unwrap();
     open(&server).unwrap();
-    assert_eq!(opened_as(&server, &bob).0, 200);
+    open_as(&server, &bob);
     let audit = haft(data.path(), &["audit", "verify"]);
     assert_eq!(audit.code, 0, "{audit:?}");
     assert!(audit.stderr.starts_with("2 sessions verified, 0 broken"), "{audit:?}");
