@@ -22,6 +22,7 @@ pub(crate) enum Program {
     Jq,
     Mmdebstrap,
     Npm,
+    Pgbouncer,
     Postgresql,
     PythonVenv,
     Ripgrep,
@@ -44,6 +45,7 @@ impl Program {
             Self::Jq => "jq",
             Self::Mmdebstrap => "mmdebstrap",
             Self::Npm => "npm",
+            Self::Pgbouncer => "pgbouncer",
             Self::Postgresql => "postgresql",
             Self::PythonVenv => "python3-venv",
             Self::Ripgrep => "ripgrep",
@@ -62,6 +64,7 @@ impl Program {
             }
             Self::Fd => answers("fdfind"),
             Self::Npm => answers("node") && answers("npm"),
+            Self::Pgbouncer => Path::new("/usr/sbin/pgbouncer").exists(),
             Self::Postgresql => has_server(Path::new(POSTGRESQL_VERSIONS)),
             Self::PythonVenv => has_venv(),
             Self::Ripgrep => answers("rg"),

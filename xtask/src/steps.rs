@@ -112,6 +112,13 @@ static STEPS: &[Step] = &[
         advice: "install PostgreSQL by hand, or leave it out with `cargo xtask test fast`",
     },
     Step {
+        name: "pgbouncer",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Install(Program::Pgbouncer),
+        advice: "install PgBouncer by hand, or leave it out with `cargo xtask test fast`",
+    },
+    Step {
         name: "strace",
         needs: Needs::System,
         applies: Applies::Always,
@@ -391,6 +398,7 @@ mod tests {
             needy.iter().map(|step| step.name).collect::<Vec<_>>(),
             [
                 "postgresql",
+                "pgbouncer",
                 "strace",
                 "python",
                 "npm",

@@ -58,7 +58,9 @@ impl Place {
     fn require_no_loss(&self) -> Result<(), Trouble> {
         let database = self.data.join("haft.db");
         let is_empty = std::fs::metadata(database).map_or(true, |found| found.len() == 0);
-        if !is_empty || !self.data.join("sealing-key").exists() {
+        // What is no key at all is told by whoever reads it.
+        let key = std::fs::metadata(self.data.join("sealing-key"));
+        if !is_empty || !key.is_ok_and(|found| found.len() == 32) {
             return Ok(());
         }
         let why = "`haft.db` is missing or empty, and `sealing-key` beside it belongs to a store \

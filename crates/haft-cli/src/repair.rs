@@ -1,7 +1,8 @@
 //! `haft repair`: makes what follows from the logs anew.
 
 use haft_store::{
-    Accept, AuditFinding, RepairChange, RepairError, RepairReport, repair_postgres, repair_sqlite,
+    AuditFinding, LossPolicy, RepairChange, RepairError, RepairReport, repair_postgres,
+    repair_sqlite,
 };
 use serde_json::json;
 
@@ -29,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let accept = if args.accept_loss { Accept::Loss } else { Accept::Nothing };
+    let accept = if args.accept_loss { LossPolicy::Accept } else { LossPolicy::Refuse };
     let repaired = match &args.place.database_url {
         None => repair_sqlite(&args.place.data, accept),
         Some(_) if args.accept_loss => {

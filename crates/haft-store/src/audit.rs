@@ -40,7 +40,7 @@ pub struct AuditReport {
 pub struct AuditedLog {
     /// Whose log it is.
     pub session: SessionId,
-    /// Where it ends.
+    /// Where the log ends.
     pub head: Head,
 }
 
@@ -51,7 +51,7 @@ pub struct AuditFinding {
     pub damage: Damage,
     /// The session that it is about.
     pub session: Option<SessionId>,
-    /// What is wrong.
+    /// What is wrong, in words.
     pub message: String,
 }
 

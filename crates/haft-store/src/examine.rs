@@ -120,11 +120,11 @@ pub async fn examine_postgres(url: &str) -> Result<PostgresReport, Error> {
 /// Whether a repair goes on with a store that has lost commits.
 #[cfg(feature = "sqlite")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accept {
+pub enum LossPolicy {
     /// What was acknowledged and is missing stays missing, and is not asked about again.
-    Loss,
+    Accept,
     /// A store that has lost commits is refused.
-    Nothing,
+    Refuse,
 }
 
 /// Checks the whole embedded store of a directory, also while another process uses it: then as it
@@ -157,8 +157,8 @@ pub async fn audit_postgres(url: &str) -> Result<AuditReport, Error> {
 /// [`RepairError::Broken`] when logs, contents or the file itself are damaged; nothing is changed
 /// then.
 #[cfg(feature = "sqlite")]
-pub fn repair_sqlite(directory: &Path, accept: Accept) -> Result<RepairReport, RepairError> {
-    sqlite::repair(directory, accept)
+pub fn repair_sqlite(directory: &Path, loss: LossPolicy) -> Result<RepairReport, RepairError> {
+    sqlite::repair(directory, loss)
 }
 
 /// Makes the rows that follow from the logs of a PostgreSQL database anew, where they differ, a

@@ -60,7 +60,7 @@ pub use erased::{EraseError, ErasedSession, ErasureRequest};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "sqlite")]
 pub use examine::{
-    Accept, SqliteCheck, SqliteReport, audit_sqlite, examine_sqlite, is_in_use, repair_sqlite,
+    LossPolicy, SqliteCheck, SqliteReport, audit_sqlite, examine_sqlite, is_in_use, repair_sqlite,
 };
 #[cfg(feature = "postgres")]
 pub use examine::{PostgresReport, audit_postgres, examine_postgres, repair_postgres};

@@ -19,9 +19,9 @@ pub(super) async fn examine(url: &str) -> Vec<Finding> {
         Err(error) => {
             let said = error.to_string();
             let fix = match error.kind() {
-                _ if said.contains("startup parameter") => {
-                    "a pooler is in between and refuses the session's settings: connect to \
-                     PostgreSQL itself"
+                _ if said.contains("connection pooler") => {
+                    "connect to PostgreSQL itself, or have the pooler keep sessions \
+                     (`pool_mode = session`)"
                 }
                 ErrorKind::Gone => "start it, and see that its address and port are reachable",
                 _ => "see that --database-url names the database and that it takes the user",
@@ -101,7 +101,7 @@ fn between(report: &PostgresReport) -> Finding {
         Some(why) => Finding::warning(
             name,
             why.clone(),
-            "connect to PostgreSQL itself, or to a pooler in session mode that passes settings on",
+            "connect to PostgreSQL itself, or to a pooler in session mode",
         ),
     }
 }

@@ -16,7 +16,19 @@ const CHECK: &str = "store.check";
 const CHECK_MAX: Duration = Duration::from_secs(60);
 
 pub(super) fn examine(data: &Path) -> Vec<Finding> {
-    if !data.join("haft.db").exists() {
+    let is_empty = std::fs::metadata(data.join("haft.db")).map_or(true, |found| found.len() == 0);
+    let traces = ["haft.mark", "sealing-key"];
+    if let Some(trace) = traces.iter().find(|trace| is_empty && data.join(trace).exists()) {
+        return vec![Finding::problem(
+            NAME,
+            format!(
+                "`haft.db` is missing or empty, and `{trace}` belongs to a store that was here"
+            ),
+            "put `haft.db` and `haft.db-wal` back, or restore a backup; `haft explain bad_store` \
+             says more",
+        )];
+    }
+    if is_empty {
         return vec![Finding::ok(NAME, "there is no store yet; `haft serve` makes it")];
     }
     match haft_store::examine_sqlite(data, CHECK_MAX) {

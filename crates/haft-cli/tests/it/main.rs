@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod doctor;
 mod duel;
+mod faults;
 mod golden;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/guarded.rs"]

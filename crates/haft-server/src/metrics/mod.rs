@@ -71,28 +71,28 @@ impl Metrics {
     }
 
     /// What waits in the store, or waited when it was last read.
-    async fn standing(&self, app: &App) -> Read {
+    async fn standing(&self, app: &App) -> StoreReading {
         let known = || self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, standing)) = &*known()
             && at.elapsed() < STANDING_FOR
         {
-            return Read { standing: Some(standing.clone()), is_reachable: true };
+            return StoreReading { standing: Some(standing.clone()), is_reachable: true };
         }
         match tokio::time::timeout(STANDING_WAIT, app.store().standing()).await {
             Ok(Ok(standing)) => {
                 *known() = Some((Instant::now(), standing.clone()));
-                Read { standing: Some(standing), is_reachable: true }
+                StoreReading { standing: Some(standing), is_reachable: true }
             }
             Ok(Err(_)) | Err(_) => {
                 let standing = known().as_ref().map(|(_, standing)| standing.clone());
-                Read { standing, is_reachable: false }
+                StoreReading { standing, is_reachable: false }
             }
         }
     }
 }
 
 /// What was read from the store, and whether it answered just now.
-struct Read {
+struct StoreReading {
     /// `None` when it has not answered since this process began.
     standing: Option<Standing>,
     is_reachable: bool,
@@ -128,7 +128,7 @@ pub(crate) async fn show(State(app): State<App>) -> impl IntoResponse {
 }
 
 /// Whether the store answers and takes writes, and how long ago it last took this node's heartbeat.
-fn store(page: &mut Page, app: &App, read: &Read, is_writable: bool) {
+fn store(page: &mut Page, app: &App, read: &StoreReading, is_writable: bool) {
     let name = "haft_store_reachable";
     page.family(name, Kind::Gauge, "Whether the store could be read just now.");
     page.sample(name, &[], u64::from(read.is_reachable));

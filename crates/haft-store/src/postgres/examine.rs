@@ -23,6 +23,7 @@ const SETTINGS: &str = "
 
 pub(crate) async fn examine(url: &str) -> Result<PostgresReport, Error> {
     let address = Address::parse(url)?.answering_within(ANSWER_MAX);
+    pooler::require_own_sessions(&address).await?;
     let link = Link::new(&address);
     link.connected().await?;
     let asked = now_ms();
@@ -53,7 +54,7 @@ pub(crate) async fn examine(url: &str) -> Result<PostgresReport, Error> {
         synchronous_commit: column(row, 3)?,
         fsync: column(row, 4)?,
         clock_ahead_ms: at - ours,
-        between: between(row, &address).await?,
+        between: between(row, &address)?,
         standing,
     })
 }
@@ -72,12 +73,8 @@ fn read_only(row: &Row) -> Result<Option<String>, Error> {
     })
 }
 
-/// A pooler shows in connections that share a server's process, or in a server that listens
-/// elsewhere than where one connects to.
-async fn between(row: &Row, address: &Address) -> Result<Option<String>, Error> {
-    if let Err(error) = pooler::require_own_sessions(address).await {
-        return Ok(Some(error.to_string()));
-    }
+/// What stands in between shows in a server that listens elsewhere than where one connects to.
+fn between(row: &Row, address: &Address) -> Result<Option<String>, Error> {
     let port: Option<i32> = column(row, 6)?;
     let elsewhere = port.filter(|port| !address.has_port(*port));
     Ok(elsewhere.map(|port| {

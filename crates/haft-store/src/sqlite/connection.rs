@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use haft_core::SessionId;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 
 use super::journal::Log;
@@ -42,7 +43,11 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(during)?;
     recognise(&connection, path)?;
     connection.busy_timeout(BUSY_WAIT).map_err(during)?;
+    // A log of changes that is found wanting is left as it is: closing would take it away.
+    let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    connection.set_db_config(keep_log, true).map_err(during)?;
     mark::require_whole(&connection, path)?;
+    connection.set_db_config(keep_log, false).map_err(during)?;
     // Checkpoints are made beside the writer. What a page does not hold any more is overwritten, and
     // so are pages that become free, so that erasing finds no second copy left behind.
     let settings = "

@@ -28,7 +28,7 @@ const MAGIC: &str = "haft-mark 1";
 
 /// A store's identity and how many commits it has made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct CommitCount {
     /// Drawn when the store was made, in hex.
     store: String,
     commits: u64,
@@ -36,18 +36,18 @@ pub(super) struct Counted {
 
 /// What the file beside a database says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Noted {
-    Nothing,
-    /// It is there and cannot be read.
+enum MarkFile {
+    Missing,
+    /// The file is there and cannot be read.
     Damaged,
-    Counted(Counted),
+    CommitCount(CommitCount),
 }
 
 /// The file, open to be written after every commit.
 #[derive(Debug)]
 pub(super) struct Mark {
     file: File,
-    counted: Counted,
+    counted: CommitCount,
 }
 
 pub(super) fn path(directory: &Path) -> PathBuf {
@@ -65,7 +65,7 @@ pub(super) fn require_whole(connection: &Connection, database: &Path) -> Result<
 
 /// Returns what is missing according to the file beside a database.
 pub(super) fn missing(connection: &Connection, directory: &Path) -> Result<Option<String>, Error> {
-    let Noted::Counted(noted) = read(directory) else { return Ok(None) };
+    let MarkFile::CommitCount(noted) = read(directory) else { return Ok(None) };
     let file = path(directory);
     let file = file.display();
     let Some(stored) = stored(connection).map_err(|error| database_error(&error))? else {
@@ -102,7 +102,7 @@ pub(super) fn forget(database: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Returns what the database counts; `None` for a schema that does not count yet.
-fn stored(connection: &Connection) -> rusqlite::Result<Option<Counted>> {
+fn stored(connection: &Connection) -> rusqlite::Result<Option<CommitCount>> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE name = 'mark'";
     let is_counted = connection.query_row(sql, [], |_| Ok(())).optional()?.is_some();
     if !is_counted {
@@ -111,7 +111,7 @@ fn stored(connection: &Connection) -> rusqlite::Result<Option<Counted>> {
     let sql = "SELECT lower(hex(store)), commits FROM mark";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
     let found: Option<(String, i64)> = connection.query_row(sql, [], read).optional()?;
-    Ok(found.map(|(store, commits)| Counted { store, commits: unsigned(commits).unwrap_or(0) }))
+    Ok(found.map(|(store, commits)| CommitCount { store, commits: unsigned(commits).unwrap_or(0) }))
 }
 
 impl Mark {
@@ -120,7 +120,7 @@ impl Mark {
         let directory = database.parent().unwrap_or(Path::new("."));
         let stored = stored(connection).map_err(|error| database_error(&error))?;
         let counted = stored.ok_or_else(|| Error::corrupt("the table `mark` has no row"))?;
-        let is_new = read(directory) == Noted::Nothing;
+        let is_new = read(directory) == MarkFile::Missing;
         let opened = open(&path(directory)).and_then(|file| {
             let mark = Self { file, counted };
             mark.write()?;
@@ -162,7 +162,7 @@ impl Drop for Mark {
     }
 }
 
-impl Counted {
+impl CommitCount {
     /// Always of the same length, so that each text takes the place of the one before.
     fn text(&self) -> String {
         let counted = format!("{MAGIC} {} {:020}", self.store, self.commits);
@@ -185,11 +185,11 @@ fn check_of(counted: &str) -> String {
     digest.as_bytes()[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read(directory: &Path) -> Noted {
+fn read(directory: &Path) -> MarkFile {
     match fs::read_to_string(path(directory)) {
-        Ok(text) => Counted::parse(&text).map_or(Noted::Damaged, Noted::Counted),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Noted::Nothing,
-        Err(_) => Noted::Damaged,
+        Ok(text) => CommitCount::parse(&text).map_or(MarkFile::Damaged, MarkFile::CommitCount),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => MarkFile::Missing,
+        Err(_) => MarkFile::Damaged,
     }
 }
 
@@ -203,12 +203,12 @@ mod tests {
 
     #[test]
     fn what_is_noted_is_read_back_and_what_was_changed_is_not() {
-        let counted = Counted { store: "00ff".repeat(8), commits: 41 };
+        let counted = CommitCount { store: "00ff".repeat(8), commits: 41 };
         let text = counted.text();
-        assert_eq!(Counted::parse(&text), Some(counted.clone()));
-        assert_eq!(Counted::parse(&text.replace("41", "42")), None);
-        assert_eq!(Counted::parse(""), None);
-        let later = Counted { commits: u64::MAX, ..counted };
+        assert_eq!(CommitCount::parse(&text), Some(counted.clone()));
+        assert_eq!(CommitCount::parse(&text.replace("41", "42")), None);
+        assert_eq!(CommitCount::parse(""), None);
+        let later = CommitCount { commits: u64::MAX, ..counted };
         assert_eq!(later.text().len(), text.len(), "each text takes the place of the one before");
     }
 }

@@ -14,10 +14,10 @@ use crate::audit::{
     AuditReport, CallRow, Damage, Difference, Fold, RepairChange, RepairError, RepairReport,
 };
 use crate::error::{Error, ErrorKind};
-use crate::examine::Accept;
+use crate::examine::LossPolicy;
 use crate::key::{id_bytes, number};
 
-pub(crate) fn repair(directory: &Path, accept: Accept) -> Result<RepairReport, RepairError> {
+pub(crate) fn repair(directory: &Path, loss: LossPolicy) -> Result<RepairReport, RepairError> {
     let path = directory.join("haft.db");
     if std::fs::metadata(&path).map_or(true, |found| found.len() == 0) {
         let context = format!("there is no store in `{}`", directory.display());
@@ -25,10 +25,12 @@ pub(crate) fn repair(directory: &Path, accept: Accept) -> Result<RepairReport, R
     }
     let claim = Claim::take(directory)?;
     let mut report = RepairReport::default();
-    if accept == Accept::Loss
-        && let Some(loss) = mark::forget(&claim.database)?
+    if loss == LossPolicy::Accept
+        && let Some(missing) = mark::forget(&claim.database)?
     {
-        report.changes.push(RepairChange { session: None, message: format!("accepted: {loss}") });
+        report
+            .changes
+            .push(RepairChange { session: None, message: format!("accepted: {missing}") });
     }
     let mut connection = connection::writer(&claim.database)?;
     require_repairable(&connection)?;

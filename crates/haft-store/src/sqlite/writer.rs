@@ -281,7 +281,7 @@ struct Batches {
 
 /// A batch that went through, and whether it changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Committed {
+enum BatchEffect {
     Changed,
     Unchanged,
 }
@@ -360,7 +360,7 @@ impl Batches {
         &self,
         batch: &mut Vec<Box<dyn Job>>,
         mut gathering: Option<Gathering<'_>>,
-    ) -> Result<Committed, Error> {
+    ) -> Result<BatchEffect, Error> {
         let mut attempt = || {
             let before = self.connection.total_changes();
             self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -374,7 +374,7 @@ impl Batches {
                 self.mark.count(&self.connection)?;
             }
             self.connection.prepare_cached("COMMIT")?.execute([])?;
-            Ok(if is_changed { Committed::Changed } else { Committed::Unchanged })
+            Ok(if is_changed { BatchEffect::Changed } else { BatchEffect::Unchanged })
         };
         let committed = attempt();
         committed.map_err(|error: rusqlite::Error| {
@@ -392,9 +392,9 @@ impl Batches {
 
     /// Makes sure that a commit will be found by whoever opens the store next, before anyone is
     /// told of it.
-    fn confirm(&mut self, committed: Committed) -> Result<(), Error> {
+    fn confirm(&mut self, committed: BatchEffect) -> Result<(), Error> {
         self.files.require_there()?;
-        if committed == Committed::Changed {
+        if committed == BatchEffect::Changed {
             // A mark that is behind says less, and nothing wrong: no reason to refuse anything.
             drop(self.mark.committed());
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use haft_core::session::Input;
 use haft_store::{
-    Accept, AuditReport, CallStage, Damage, Expected, Page, PendingFilter, Place, Put, RepairError,
-    RepairReport, Store, audit_postgres, audit_sqlite, repair_postgres, repair_sqlite,
+    AuditReport, CallStage, Damage, Expected, LossPolicy, Page, PendingFilter, Place, Put,
+    RepairError, RepairReport, Store, audit_postgres, audit_sqlite, repair_postgres, repair_sqlite,
 };
 
 use crate::backing::{Backing, Directory, on_every_store, runtime};
@@ -22,7 +22,7 @@ async fn audit(backing: &Backing) -> AuditReport {
 async fn repair(backing: &Backing) -> Result<RepairReport, RepairError> {
     match backing {
         Backing::Postgres(schema) => repair_postgres(schema.url()).await,
-        Backing::Sqlite(directory) => repair_sqlite(directory.path(), Accept::Nothing),
+        Backing::Sqlite(directory) => repair_sqlite(directory.path(), LossPolicy::Refuse),
     }
 }
 
@@ -91,7 +91,7 @@ fn rows_that_do_not_follow_from_the_logs_are_found_and_made_anew() {
         let changes = [
             "UPDATE calls SET stage = 'ready'",
             "UPDATE sessions SET status = 'ended'",
-            "UPDATE snapshots SET body = replace(body, 'fetch_page', 'fetch_pace')",
+            "UPDATE snapshots SET seq = seq - 1",
         ];
         for sql in removals.iter().chain(&changes) {
             backing.tamper(sql).await;
@@ -162,12 +162,12 @@ fn content_that_does_not_match_its_hash_and_versions_that_are_missing_are_found(
 fn empty_index(directory: &Directory, index: &str) {
     let connection = rusqlite::Connection::open(directory.database()).unwrap();
     let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-    let page: usize = connection.query_row(sql, [index], |row| row.get(0)).unwrap();
-    let size: usize = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
+    let page: u32 = connection.query_row(sql, [index], |row| row.get(0)).unwrap();
+    let size: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
     drop(connection);
     let mut bytes = std::fs::read(directory.database()).unwrap();
     // The number of cells of a page stands in its fourth and fifth byte.
-    let page = (page - 1) * size;
+    let page = ((page - 1) * size) as usize;
     bytes[page + 3..page + 5].fill(0);
     std::fs::write(directory.database(), bytes).unwrap();
 }
@@ -185,7 +185,7 @@ fn an_index_that_hides_sessions_and_waits_is_found_and_built_anew() {
             let report = audit_sqlite(directory.path()).unwrap();
             assert!(!report.is_whole(), "{index}");
             assert_eq!(report.sessions, 3, "{index}: none is hidden");
-            repair_sqlite(directory.path(), Accept::Nothing).unwrap();
+            repair_sqlite(directory.path(), LossPolicy::Refuse).unwrap();
             let report = audit_sqlite(directory.path()).unwrap();
             assert!(report.is_whole(), "{index}: {report:#?}");
         }

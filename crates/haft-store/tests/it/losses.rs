@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_store::{Accept, AppendError, Damage, ErrorKind, Store, audit_sqlite, repair_sqlite};
+use haft_store::{AppendError, Damage, ErrorKind, LossPolicy, Store, audit_sqlite, repair_sqlite};
 
 use crate::backing::{Directory, runtime};
 use crate::driver::{Failed, Session, proposal, read};
@@ -85,7 +85,7 @@ fn a_log_of_changes_that_was_removed_after_a_kill_is_noticed() {
         let report = audit_sqlite(directory.path()).unwrap();
         assert_eq!(report.findings[0].damage, Damage::Log, "{report:?}");
 
-        let report = repair_sqlite(directory.path(), Accept::Loss).unwrap();
+        let report = repair_sqlite(directory.path(), LossPolicy::Accept).unwrap();
         assert!(report.changes[0].message.starts_with("accepted: "), "{report:?}");
         let store = Store::open_sqlite(directory.path()).unwrap();
         assert!(store.load(session.id).await.unwrap().is_none(), "it is gone, as was accepted");
@@ -103,6 +103,7 @@ fn a_log_of_changes_that_was_cut_or_damaged_is_noticed() {
         damaged[at] ^= 1;
         std::fs::write(&log, &damaged).unwrap();
         lost(&directory, "writes that were acknowledged are missing");
+        assert_eq!(std::fs::read(&log).unwrap(), damaged, "what is left is left alone");
         std::fs::write(&log, &whole[..whole.len() - 100]).unwrap();
         lost(&directory, "writes that were acknowledged are missing");
     });

@@ -10,6 +10,7 @@ use haft_store::{AppendError, ErrorKind, Store};
 use crate::backing::{on_postgres, runtime};
 use crate::cluster::{Cluster, is_left_out};
 use crate::driver::{Failed, Session, ok, proposal, read};
+use crate::readiness::set;
 
 /// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
@@ -136,5 +137,27 @@ fn many_nodes_may_start_at_once_on_an_empty_database() {
         for node in nodes {
             node.await.unwrap().unwrap();
         }
+    });
+}
+
+// A server that ends a commit which waits for a standby says that it succeeded, though only one
+// disk has it. A failover would then lose what was acknowledged.
+#[test]
+fn a_commit_that_no_standby_confirmed_is_not_acknowledged() {
+    if is_left_out() {
+        return;
+    }
+    let cluster = Cluster::private();
+    runtime().block_on(async {
+        let store = Store::connect_postgres(&cluster.url()).await.unwrap();
+        let mut session = Session::create(&store, "acme").await;
+        set(&cluster, "synchronous_standby_names = 'nobody'").await;
+        let (_, input) = proposal(&read());
+        let answer = session.input(input).await;
+        let Err(Failed::Append(AppendError::Store(error))) = answer else { panic!("{answer:?}") };
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+        set(&cluster, "synchronous_standby_names = ''").await;
+        let session = load_again(&session).await;
+        assert_eq!(store.verify(session.id).await, Ok(session.head));
     });
 }

@@ -21,7 +21,7 @@ fn a_store_that_can_be_written_to_says_so() {
 
 /// Changes a setting of a whole cluster for connections to come and those that there are.
 #[expect(clippy::disallowed_methods, reason = "goes around the store on purpose")]
-async fn set(cluster: &Cluster, setting: &str) {
+pub(crate) async fn set(cluster: &Cluster, setting: &str) {
     let url = format!("{}?options=-cdefault_transaction_read_only%3Doff", cluster.url());
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     let connection = tokio::spawn(connection);

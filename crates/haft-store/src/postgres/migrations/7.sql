@@ -1,5 +1,5 @@
 -- Written whenever someone asks whether writes are durable now.
 CREATE TABLE probes (
-    id smallint PRIMARY KEY,
+    id integer PRIMARY KEY,
     at bigint NOT NULL
 );
