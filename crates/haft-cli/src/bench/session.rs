@@ -32,7 +32,14 @@ impl Session {
         let opened = Opened { session: id, config, by: Actor::system() };
         let decision = decide(&State::Unopened, now, Input::Opened(opened))?;
         let tenant = Tenant::new("bench")?;
-        let new = NewSession { session: id, tenant, at: now, events: decision.events, owner: None, request: None };
+        let new = NewSession {
+            session: id,
+            tenant,
+            at: now,
+            events: decision.events,
+            owner: None,
+            request: None,
+        };
         let head = store.create_session(&new).await?.head;
         Ok(Self { store: store.clone(), id, state: decision.state, head })
     }

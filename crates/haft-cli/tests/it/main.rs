@@ -17,6 +17,7 @@ mod hostile;
 mod https;
 mod mcp;
 mod mounted;
+mod once;
 mod policies;
 mod pty;
 mod readiness;
