@@ -146,19 +146,19 @@ impl McpServer {
         asked: Asked,
     ) -> Result<(Handle, Serving<'a>), ErrorData> {
         let (tool, responses) = (asked.tool.as_str(), asked.responses.unwrap_or_default());
-        let (handle, serving) = match asked.state {
-            Some(state) => {
+        let (handle, serving) = match (asked.state, asked.key) {
+            (Some(state), _) => {
                 let unsound = || ErrorData::invalid_params("`requestState` is not whole", None);
                 let named = request_state::read(&state).ok_or_else(unsound)?;
                 let handle = self.known(&caller.principal, named).await?;
                 self.require_same(handle, tool).await?;
                 (handle, Serving::resume(self, caller, handle, responses))
             }
-            None if let Some(key) = asked.key => {
+            (None, Some(key)) => {
                 let call = (tool, asked.arguments);
                 self.begin_once(caller, key, call, responses).await?
             }
-            None => {
+            (None, None) => {
                 let handle = self.fresh(&caller.principal).await?;
                 let begun = Serving::begin(self, caller, handle, tool, asked.arguments, responses);
                 (handle, begun.await?)

@@ -19,6 +19,7 @@ mod outage;
 mod ownership;
 mod power_loss;
 mod races;
+mod requests;
 mod sqlite_files;
 mod upgrade;
 mod work;
