@@ -24,12 +24,10 @@ fn arguments(cents: u32) -> serde_json::Map<String, Value> {
 }
 
 #[tokio::test]
-async fn a_verb_that_is_repeated_with_its_key_is_done_once_also_after_a_restart() {
+async fn a_verb_that_is_repeated_with_its_key_is_done_once_also_by_the_next_node() {
     let directory = tempfile::tempdir().unwrap();
-    let start = || {
-        let store = Store::open_sqlite(directory.path()).unwrap();
-        Haft::builder().tool(pay::tool()).start(store).unwrap()
-    };
+    let store = Store::open_sqlite(directory.path()).unwrap();
+    let start = || Haft::builder().tool(pay::tool()).start(store.clone()).unwrap();
     let haft = start();
     let (tenant, by) = (Tenant::new("acme").unwrap(), Actor::system());
     let config = Config { driver: Driver::Caller, ..Config::default() };
