@@ -71,7 +71,7 @@ impl McpServer {
                 }
                 false => Serving::begin(self, caller, handle, tool, arguments, responses).await?,
             };
-            Ok((handle, serving.if_left(IfLeft::GoesOn)))
+            Ok::<_, ErrorData>((handle, serving.if_left(IfLeft::GoesOn)))
         });
         // Whoever makes it again from here on finds the call.
         let made = made.await;
