@@ -152,9 +152,9 @@ pub use haft_runtime::__private;
 pub use haft_runtime::PolicyFileError;
 pub use haft_runtime::{
     Adviser, Answer, Artifacts, AskedCall, BuildError, CallError, CancellationToken, GrantError,
-    GrantTerms, Haft, HaftBuilder, HeldGrant, Holder, InputError, Invocation, Judgement, Live,
-    Need, Next, Opinion, ResolveError, SealingKey, Settings, Step, Tool, ToolArguments, ToolError,
-    ToolFuture, UndoError, Verdict, Waiting, Wish,
+    GrantTerms, Haft, HaftBuilder, HeldGrant, Holder, Idempotent, InputError, Invocation,
+    Judgement, Live, Need, Next, Opinion, RequestError, ResolveError, SealingKey, Settings, Step,
+    Tool, ToolArguments, ToolError, ToolFuture, UndoError, Verdict, Waiting, Wish,
 };
 
 /// ```

@@ -64,15 +64,26 @@ impl Api {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Trouble> {
-        self.ask(Method::GET, path, None).await
+        self.ask(Method::GET, path, None, &[]).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Trouble> {
-        self.ask(Method::POST, path, Some(body)).await
+        self.ask(Method::POST, path, Some(body), &[]).await
+    }
+
+    /// The same under an idempotency key, if there is one.
+    pub(crate) async fn post_once(
+        &self,
+        path: &str,
+        body: &Value,
+        key: Option<&str>,
+    ) -> Result<Value, Trouble> {
+        let headers: Vec<_> = key.map(|key| ("idempotency-key", key)).into_iter().collect();
+        self.ask(Method::POST, path, Some(body), &headers).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, Trouble> {
-        self.ask(Method::DELETE, path, None).await
+        self.ask(Method::DELETE, path, None, &[]).await
     }
 
     async fn ask(
@@ -80,9 +91,10 @@ impl Api {
         method: Method,
         path: &str,
         body: Option<&Value>,
+        headers: &[(&str, &str)],
     ) -> Result<Value, Trouble> {
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let mut begun = self.send(method, path, &[], body).await?;
+        let mut begun = self.send(method, path, headers, body).await?;
         let mut read = Vec::new();
         while let Some(bytes) = begun.next().await.map_err(|error| self.broken(&error))? {
             read.extend_from_slice(&bytes);

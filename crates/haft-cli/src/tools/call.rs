@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// and written there is there.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// Makes the call once for this key, however often the command is repeated: the same call again
+    /// gives the first result again, for at least 24 hours.
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
     #[command(flatten)]
     waits: SessionWaits,
     #[command(flatten)]
@@ -54,7 +58,8 @@ async fn called(api: &Api, args: &Args, arguments: &Map<String, Value>) -> anyho
         }
         None => args.waits.add_to(&mut wanted),
     }
-    let answer = api.post(&path, &Value::Object(wanted)).await?;
+    let key = args.idempotency_key.as_deref();
+    let answer = api.post_once(&path, &Value::Object(wanted), key).await?;
     let (session, call) = (text(&answer, "session"), text(&answer, "call"));
     let is_asked = !args.reach.wants_json() && std::io::stdin().is_terminal();
     let mut became = match text(&answer, "state") {

@@ -19,6 +19,7 @@ mod https;
 mod keeping;
 mod mcp;
 mod mounted;
+mod once;
 mod outlived;
 mod policies;
 mod pty;

@@ -5,7 +5,7 @@ use haft_core::{CallId, Outcome, SessionId};
 use haft_runtime::{Answer, CallError, InputError, Waiting};
 use haft_store::Loaded;
 use rmcp::model::ErrorData;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::asks::{Ask, is_for_caller};
 use super::caller::Caller;
@@ -194,9 +194,33 @@ impl McpServer {
 }
 
 /// The store or the session did not do what was asked, and the client cannot help that.
-pub(super) fn trouble(error: &impl std::error::Error) -> ErrorData {
+pub(super) fn trouble(error: &(impl std::error::Error + 'static)) -> ErrorData {
     tracing::warn!(%error, "a request of an MCP client failed");
-    ErrorData::internal_error(error.to_string(), None)
+    // A store that has trouble may have none in a moment.
+    let data = is_passing(error).then(|| json!({ "code": "unavailable", "retryAfterMs": 1_000 }));
+    ErrorData::internal_error(error.to_string(), data)
+}
+
+/// Returns whether the same request may work later.
+fn is_passing(error: &(dyn std::error::Error + 'static)) -> bool {
+    let input = match error.downcast_ref() {
+        Some(CallError::Input(input)) => Some(input),
+        Some(_) => None,
+        None => error.downcast_ref::<InputError>(),
+    };
+    match input {
+        Some(
+            InputError::Store(_)
+            | InputError::StoreAway(_)
+            | InputError::Overloaded
+            | InputError::LeaseLapsed
+            | InputError::OwnedElsewhere { .. }
+            | InputError::ShuttingDown
+            | InputError::UnderWayElsewhere,
+        ) => true,
+        Some(_) => false,
+        None => error.is::<haft_store::Error>(),
+    }
 }
 
 /// Returns whether an input was refused because what it is about is over.

@@ -111,6 +111,7 @@ impl McpServer {
         let waits = gone.drop_guard();
         let made = tokio::spawn(async move {
             let asked = server.asked(&caller, &call.name, call.arguments)?;
+            let asked = Asked { key: call.key, ..asked };
             let (handle, serving) = server.begin(&caller, asked).await?;
             let served = server.finish(&caller, handle, serving).await?;
             server.answer(handle, served)
@@ -135,7 +136,7 @@ impl McpServer {
         if needs_tasks && !caller.knows_tasks {
             return Err(outcomes::tasks_missing());
         }
-        Ok(Asked { tool, arguments, responses: None, state: None, task_use })
+        Ok(Asked { tool, arguments, responses: None, state: None, task_use, key: None })
     }
 
     /// Makes a call, or comes back to one.
@@ -145,15 +146,19 @@ impl McpServer {
         asked: Asked,
     ) -> Result<(Handle, Serving<'a>), ErrorData> {
         let (tool, responses) = (asked.tool.as_str(), asked.responses.unwrap_or_default());
-        let (handle, serving) = match asked.state {
-            Some(state) => {
+        let (handle, serving) = match (asked.state, asked.key) {
+            (Some(state), _) => {
                 let unsound = || ErrorData::invalid_params("`requestState` is not whole", None);
                 let named = request_state::read(&state).ok_or_else(unsound)?;
                 let handle = self.known(&caller.principal, named).await?;
                 self.require_same(handle, tool).await?;
                 (handle, Serving::resume(self, caller, handle, responses))
             }
-            None => {
+            (None, Some(key)) => {
+                let call = (tool, asked.arguments);
+                self.begin_once(caller, key, call, responses).await?
+            }
+            (None, None) => {
                 let handle = self.fresh(&caller.principal).await?;
                 let begun = Serving::begin(self, caller, handle, tool, asked.arguments, responses);
                 (handle, begun.await?)
@@ -192,6 +197,8 @@ pub(super) struct Asked {
     pub(super) responses: Option<rmcp::model::InputResponses>,
     pub(super) state: Option<String>,
     pub(super) task_use: Option<TaskUse>,
+    /// By which the call is recognised when it is made again.
+    pub(super) key: Option<String>,
 }
 
 /// What comes of a request that has no tasks and no handles.

@@ -13,7 +13,8 @@ use rmcp::service::{RequestContext, RoleServer};
 use super::handler::Server;
 use super::http::{HttpDoor, McpService};
 use super::listing::{Listing, Shown};
-use super::{caller, outcomes};
+use super::once::require_no_key;
+use super::{caller, once, outcomes};
 use crate::principal::Principal;
 
 /// Tools for MCP clients without a store: a call is checked, permitted and run as in a session,
@@ -75,6 +76,7 @@ impl DirectServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let principal = caller::principal(&context, None)?;
+        require_no_key(once::key(&context)?.as_deref())?;
         let arguments = request.arguments.unwrap_or_default();
         tokio::select! {
             // On the heap: rmcp moves the future of a request several times.

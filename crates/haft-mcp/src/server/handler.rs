@@ -20,6 +20,7 @@ use tokio_util::either::Either;
 use super::McpServer;
 use super::connection::Connection;
 use super::direct::DirectServer;
+use super::once::require_no_key;
 use super::plain::PlainCall;
 use crate::principal::Principal;
 
@@ -66,7 +67,10 @@ impl Server {
     ) -> Result<CallToolResponse, ErrorData> {
         match self {
             Self::Stored(server) => server.call_plainly(principal, call).await,
-            Self::Direct(server) => server.called(&principal, &call.name, call.arguments).await,
+            Self::Direct(server) => {
+                require_no_key(call.key.as_deref())?;
+                server.called(&principal, &call.name, call.arguments).await
+            }
         }
     }
 }

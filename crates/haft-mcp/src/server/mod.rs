@@ -10,6 +10,7 @@ mod direct;
 mod handler;
 mod http;
 mod listing;
+mod once;
 mod outcomes;
 mod pending;
 mod plain;

@@ -35,6 +35,8 @@ pub(super) struct PlainCall {
     pub(super) name: String,
     pub(super) arguments: JsonObject,
     pub(super) capabilities: ClientCapabilities,
+    /// By which the call is recognised when it is made again.
+    pub(super) key: Option<String>,
 }
 
 /// Returns whether a request may be one, by its head.
@@ -59,8 +61,9 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Option<PlainCall> {
     let Body { id, params, .. } = serde_json::from_slice(body).ok()?;
     let Params { name, arguments, meta } = params;
     let is_named = only(headers, &NAME).is_some_and(|header| *header == name.as_str());
-    let (arguments, capabilities) = (arguments.unwrap_or_default(), meta.client_capabilities);
-    is_named.then_some(PlainCall { id, name, arguments, capabilities })
+    let arguments = arguments.unwrap_or_default();
+    let Meta { client_capabilities: capabilities, idempotency_key: key, .. } = meta;
+    is_named.then_some(PlainCall { id, name, arguments, capabilities, key })
 }
 
 /// Returns what a request is answered with.
@@ -153,6 +156,8 @@ struct Meta {
     _client_info: Option<Implementation>,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
     client_capabilities: ClientCapabilities,
+    #[serde(rename = "haft/idempotencyKey")]
+    idempotency_key: Option<String>,
 }
 
 #[derive(Deserialize)]

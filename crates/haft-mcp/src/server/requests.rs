@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use super::changes::{self, Audience};
 use super::connection::{Asked, Connection, Whole};
 use super::listing::AWAIT_CALL;
-use super::outcomes;
 use super::settings::TaskUse;
+use super::{once, outcomes};
 
 /// How long clients may keep what they were shown; changes are told besides.
 pub(super) const TTL_MS: u64 = 60_000;
@@ -86,7 +86,7 @@ impl Connection {
         }
         let (responses, state) = (request.input_responses, request.request_state);
         let asked = self.server.asked(&caller, &request.name, arguments)?;
-        let asked = Asked { responses, state, ..asked };
+        let asked = Asked { responses, state, key: once::key(&context)?, ..asked };
         // On the heap: rmcp moves the future of a request several times.
         let (handle, served) = Box::pin(self.serve(&context, &caller, asked)).await?;
         self.server.answer(handle, served)
@@ -111,6 +111,7 @@ impl Connection {
             responses: request.input_responses,
             state: request.request_state,
             task_use: Some(TaskUse::Never),
+            key: None,
         };
         match self.served_whole(context, asked).await? {
             Whole::Done(outcome) => outcomes::prompt(&outcome).map(Into::into),
@@ -160,6 +161,7 @@ impl Connection {
             responses: request.input_responses,
             state: request.request_state,
             task_use: Some(TaskUse::Never),
+            key: None,
         };
         match self.served_whole(context, asked).await? {
             Whole::Done(outcome) => {

@@ -53,6 +53,16 @@ pub(super) struct Serving<'a> {
     /// How long the call may wait for someone, or run, before the request is answered.
     patience: Patience,
     look: Look,
+    if_left: IfLeft,
+}
+
+/// What becomes of a running call whose client does not wait for it any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfLeft {
+    /// It goes on: the client has a key and comes back with it.
+    GoesOn,
+    /// It is stopped.
+    Stops,
 }
 
 /// How long a request is held.
@@ -101,11 +111,17 @@ impl<'a> Serving<'a> {
         // Before anything happens, so that nothing is missed.
         let watch = server.0.questions.hub().watch(handle.call);
         let began = Instant::now();
-        Self { server, caller, handle, watch, task_use: None, responses, began, patience, look }
+        let (task_use, if_left) = (None, IfLeft::Stops);
+        Self { server, caller, handle, watch, task_use, responses, began, patience, look, if_left }
     }
 
     pub(super) fn with_task_use(mut self, task_use: Option<TaskUse>) -> Self {
         self.task_use = task_use;
+        self
+    }
+
+    pub(super) fn if_left(mut self, if_left: IfLeft) -> Self {
+        self.if_left = if_left;
         self
     }
 
@@ -260,6 +276,9 @@ impl<'a> Serving<'a> {
     /// The client does not wait any more. What runs for it is stopped, and that is recorded; what
     /// waits for a person goes on waiting, for the client can come back to it.
     async fn left(&self) {
+        if self.if_left == IfLeft::GoesOn {
+            return;
+        }
         let (handle, principal) = (self.handle, &self.caller.principal);
         let standing = self.server.standing(handle, principal, Look::Here).await;
         if let Ok(Standing::Running | Standing::Asking(_)) = standing {

@@ -259,12 +259,33 @@ impl Visitor {
         connection
     }
 
+    /// Asks with further headers, each on a line of its own; returns the answer's head too.
+    pub(crate) async fn with(
+        &self,
+        headers: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (u16, String, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut connection = self.sent_with(headers, method, path, &body).await;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head.to_lowercase(), serde_json::from_str(body).unwrap_or_default())
+    }
+
     async fn sent(&self, method: &str, path: &str, body: &str) -> TcpStream {
+        self.sent_with("", method, path, body).await
+    }
+
+    async fn sent_with(&self, headers: &str, method: &str, path: &str, body: &str) -> TcpStream {
         let mut connection = TcpStream::connect(&self.address).await.unwrap();
         let key = self.key.as_ref().map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
         let (address, length) = (&self.address, body.len());
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{key}\
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{key}{headers}\
              content-length: {length}\r\n\r\n{body}"
         );
         connection.write_all(request.as_bytes()).await.unwrap();

@@ -19,6 +19,7 @@ mod memories;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/named.rs"]
 mod named;
+mod once;
 mod refreshed;
 mod rosters;
 mod rules;

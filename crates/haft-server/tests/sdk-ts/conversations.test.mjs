@@ -28,7 +28,7 @@ before(async () => {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const baseURL = await apiOf(server);
-  client = new Anthropic({ baseURL, apiKey: KEY, maxRetries: 0 });
+  client = new Anthropic({ baseURL, apiKey: KEY });
   environment = await client.beta.environments.create({ name: "test" });
 });
 

@@ -94,7 +94,7 @@ def base_url(provider, data, keys):
 def impatient(provider, tmp_path):
     """A client of a server on which nothing waits for long."""
     with serving(provider, tmp_path, "--suspend-ttl", "1s") as url:
-        yield anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        yield anthropic.Anthropic(base_url=url, api_key=KEY)
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +104,7 @@ def key():
 
 @pytest.fixture
 def client(base_url):
-    return anthropic.Anthropic(base_url=base_url, api_key=KEY, max_retries=0)
+    return anthropic.Anthropic(base_url=base_url, api_key=KEY)
 
 
 @pytest.fixture

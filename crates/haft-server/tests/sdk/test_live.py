@@ -96,7 +96,7 @@ def test_an_unknown_tool_is_answered_with_the_names_that_the_model_knows(
 
 def test_sessions_belong_to_whoever_opened_them(client, base_url, keys, provider):
     def opened(name):
-        return anthropic.Anthropic(base_url=base_url, api_key=keys[name], max_retries=0)
+        return anthropic.Anthropic(base_url=base_url, api_key=keys[name])
 
     ann, bob, approver = opened("ann"), opened("bob"), opened("approver")
     agent = ann.beta.agents.create(name="a", model="claude-opus-5-5", tools=[ASKING])

@@ -21,7 +21,7 @@ class Mounting:
         self.url, self.directory = url, directory
         self.config = directory / "haft.toml"
         self.tools = directory / "tools"
-        self.client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        self.client = anthropic.Anthropic(base_url=url, api_key=KEY)
 
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()

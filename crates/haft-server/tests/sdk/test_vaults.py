@@ -98,7 +98,7 @@ def who(client, provider, session):
 def test_a_session_is_let_in_by_its_own_vaults(provider, peer, stranger, tmp_path):
     data = tmp_path / "data"
     with serving(provider, data) as url:
-        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        client = anthropic.Anthropic(base_url=url, api_key=KEY)
         vault, credential = vault_with(client, peer, "CANARY-node-1")
         mount(url, peer, f"vault://{vault}/{credential}")
         agent = client.beta.agents.create(
@@ -130,7 +130,7 @@ def test_a_session_is_let_in_by_its_own_vaults(provider, peer, stranger, tmp_pat
         assert who(client, provider, ann) == "you are cat"
         assert who(client, provider, bob) == "you are bob"
 
-        eve = anthropic.Anthropic(base_url=url, api_key=stranger, max_retries=0)
+        eve = anthropic.Anthropic(base_url=url, api_key=stranger)
         theirs = eve.beta.vaults.create(display_name="x")
         with pytest.raises(anthropic.NotFoundError):
             opened(theirs.id)
@@ -140,7 +140,7 @@ def test_a_session_is_let_in_by_its_own_vaults(provider, peer, stranger, tmp_pat
             )
 
     with serving(provider, data) as url:
-        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        client = anthropic.Anthropic(base_url=url, api_key=KEY)
         assert client.beta.sessions.retrieve(ann.id).vault_ids == [anns, bobs]
         assert who(client, provider, ann) == "you are cat"
         client.beta.vaults.credentials.delete(annas, vault_id=anns)
@@ -160,7 +160,7 @@ def test_a_session_is_let_in_by_its_own_vaults(provider, peer, stranger, tmp_pat
 def test_a_token_that_is_over_is_refreshed(provider, peer, token_endpoint, tmp_path):
     data = tmp_path / "data"
     with serving(provider, data, "--webhook-allow-private") as url:
-        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        client = anthropic.Anthropic(base_url=url, api_key=KEY)
         vault, credential = vault_with(client, peer, "CANARY-node-1")
         mount(url, peer, f"vault://{vault}/{credential}")
         agent = client.beta.agents.create(

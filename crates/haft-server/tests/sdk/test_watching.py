@@ -89,7 +89,7 @@ def test_metrics_are_read_by_prometheus_own_parser(base_url, provider, open_sess
 
 def test_a_call_that_waits_is_counted_as_pending(provider, tmp_path):
     with serving(provider, tmp_path) as url:
-        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        client = anthropic.Anthropic(base_url=url, api_key=KEY)
         asked_session(client, provider)
         families, _ = read_metrics(url)
         assert value(families, "haft_calls_pending", "haft_calls_pending", kind="approval") == 1
@@ -162,10 +162,10 @@ def a_run_over_two_processes(provider, data, export, monkeypatch):
     for name, setting in export.items():
         monkeypatch.setenv(name, setting)
     with serving(provider, data) as url:
-        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        client = anthropic.Anthropic(base_url=url, api_key=KEY)
         session, events = asked_session(client, provider)
     with serving(provider, data) as url:
-        client = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0)
+        client = anthropic.Anthropic(base_url=url, api_key=KEY)
         client.beta.sessions.events.send(
             session.id, events=[confirm(the(events, "agent.tool_use").id, "allow")]
         )

@@ -24,6 +24,7 @@ mod poolers;
 mod power_loss;
 mod races;
 mod readiness;
+mod requests;
 mod sqlite_files;
 mod upgrade;
 mod watching;

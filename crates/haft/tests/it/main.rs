@@ -4,6 +4,7 @@
 
 mod calls;
 mod definitions;
+mod idempotent;
 mod methods;
 mod misuse;
 mod running;
