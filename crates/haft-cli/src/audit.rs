@@ -41,13 +41,18 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
             (None, ServerOrStore::Server(api)) => served_sessions(api).await?,
             (None, ServerOrStore::Store(store)) => all_sessions(store).await?,
         };
-        let mut chains = Vec::new();
+        let (is_for_all, mut chains) = (session.is_none(), Vec::new());
         for session in &sessions {
             let chain = match &place {
-                ServerOrStore::Server(api) => served_chain(api, *session).await?,
-                ServerOrStore::Store(store) => stored_chain(store, *session).await,
+                ServerOrStore::Server(api) => served_chain(api, *session).await,
+                ServerOrStore::Store(store) => Ok(stored_chain(store, *session).await),
             };
-            chains.push((*session, chain));
+            match chain {
+                Ok(chain) => chains.push((*session, chain)),
+                // It was listed, and erased before its turn came.
+                Err(error) if is_gone(&error) && is_for_all => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let erased = match (session, &place) {
             (Some(_), _) => None,
@@ -86,6 +91,10 @@ fn tell(
     }
     let holds = n_broken == 0 && !erased.as_ref().is_some_and(is_broken);
     Ok(if holds { Verdict::Holds } else { Verdict::Broken })
+}
+
+fn is_gone(error: &Trouble) -> bool {
+    error.code() == "not_found_error"
 }
 
 fn told_erased(chain: &Value) -> String {
