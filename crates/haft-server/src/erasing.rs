@@ -55,11 +55,14 @@ pub(crate) async fn delete(
     let at = app.now();
     let wanted = ErasureRequest { session, tenant: tenant.clone(), by: by.clone(), at };
     let requests = app.haft().request_erasure(wanted).await?;
+    let mut has_just_ended = false;
     for request in &requests {
-        end(app, request.session).await?;
+        has_just_ended |= end(app, request.session).await?;
         forget_object(app, request).await?;
     }
-    tokio::time::sleep(FOLLOWERS_GRACE).await;
+    if has_just_ended {
+        tokio::time::sleep(FOLLOWERS_GRACE).await;
+    }
     let deadline = Instant::now() + ENDING_MAX;
     for request in &requests {
         while finish(app, request).await? == Deleted::Stopping {
@@ -72,11 +75,13 @@ pub(crate) async fn delete(
     Ok(Deleted::Erased)
 }
 
-/// Ends a session, unless it has ended or is somebody else's to end, which is tried again later.
-async fn end(app: &App, session: SessionId) -> Result<(), Error> {
+/// Ends a session; returns whether it was open. One that is somebody else's to end is tried again
+/// later.
+async fn end(app: &App, session: SessionId) -> Result<bool, Error> {
     use haft_runtime::InputError::{OwnedElsewhere, Refused, UnknownSession};
     match app.haft().end(session, Actor::system(), Some("deleted".to_owned())).await {
-        Ok(_) | Err(Refused(_) | UnknownSession | OwnedElsewhere { .. }) => Ok(()),
+        Ok(_) => Ok(true),
+        Err(Refused(_) | UnknownSession | OwnedElsewhere { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
