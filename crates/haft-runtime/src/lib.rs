@@ -43,8 +43,8 @@ pub use driver::{Driver, Settings};
 pub use error::InputError;
 pub use fresh::fresh_bits;
 pub use haft::{
-    Answer, BuildError, CallError, Direct, Erasing, GivenGrant, GrantError, GrantTerms, Grants,
-    Haft, HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
+    Answer, BuildError, CallError, Direct, ErasureProgress, GivenGrant, GrantError, GrantTerms,
+    Grants, Haft, HaftBuilder, ResolveError, Response, Ruled, UndoError, Verdict, Waiting,
 };
 pub use live::{Live, LiveStream, Step, Tap};
 pub use model::{
@@ -53,7 +53,7 @@ pub use model::{
 };
 pub use outage::Outage;
 pub use performer::{Job, Performer, Task};
-pub use restored::{MarkedRestored, mark_restored};
+pub use restored::{RestoreSummary, mark_restored};
 pub use standing::{HeldGrant, Holder, LedgerError};
 pub use supervision::supervise;
 #[doc(hidden)]

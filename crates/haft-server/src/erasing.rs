@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use haft_core::{Actor, Millis, SessionId, Timestamp};
-use haft_runtime::{Erasing, Live};
+use haft_runtime::{ErasureProgress, Live};
 use haft_store::{
     ErasureRequest, ListedSession, Page, SessionFilter, SessionStatus, Tenant, Which,
 };
@@ -39,7 +39,7 @@ const DIRECTORIES: [&str; 3] = ["workspaces", "uploads", "skills"];
 
 /// What became of a deletion by the time it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deleted {
+pub(crate) enum DeletionState {
     Erased,
     /// Something in it is still being stopped; it is erased right after.
     Stopping,
@@ -51,7 +51,7 @@ pub(crate) async fn delete(
     tenant: &Tenant,
     session: SessionId,
     by: &Actor,
-) -> Result<Deleted, Error> {
+) -> Result<DeletionState, Error> {
     let at = app.now();
     let wanted = ErasureRequest { session, tenant: tenant.clone(), by: by.clone(), at };
     let requests = app.haft().request_erasure(wanted).await?;
@@ -65,14 +65,14 @@ pub(crate) async fn delete(
     }
     let deadline = Instant::now() + ENDING_MAX;
     for request in &requests {
-        while finish(app, request).await? == Deleted::Stopping {
+        while finish(app, request).await? == DeletionState::Stopping {
             if Instant::now() >= deadline {
-                return Ok(Deleted::Stopping);
+                return Ok(DeletionState::Stopping);
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
-    Ok(Deleted::Erased)
+    Ok(DeletionState::Erased)
 }
 
 /// Ends a session; returns whether it was open. One that is somebody else's to end is tried again
@@ -95,13 +95,13 @@ async fn forget_object(app: &App, request: &ErasureRequest) -> Result<(), Error>
     app.objects().delete(place, &seen, &request.by, request.at).await
 }
 
-async fn finish(app: &App, request: &ErasureRequest) -> Result<Deleted, Error> {
+async fn finish(app: &App, request: &ErasureRequest) -> Result<DeletionState, Error> {
     match app.haft().finish_erasure(request).await? {
-        Erasing::Stopping => Ok(Deleted::Stopping),
-        Erasing::Done(_) | Erasing::Unknown => {
+        ErasureProgress::Stopping => Ok(DeletionState::Stopping),
+        ErasureProgress::Done(_) | ErasureProgress::Unknown => {
             forget_object(app, request).await?;
             forget_here(app, request.session);
-            Ok(Deleted::Erased)
+            Ok(DeletionState::Erased)
         }
     }
 }
