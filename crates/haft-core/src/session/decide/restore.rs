@@ -88,15 +88,12 @@ impl Draft {
         for call in self.calls_where(|call| call.phase.is_open()) {
             self.stop_restored(call)?;
         }
-        let open = self.require_open()?;
-        match open.calls().any(|call| call.phase.is_open()) {
-            // They end when the session is revived, and the turn with them.
-            true => Ok(()),
-            false => {
-                let turn = open.turn;
-                self.emit(Event::TurnEnded { turn, ending: TurnEnding::Interrupted })
-            }
+        // What a process may have been running ends when the session is revived, and the turn with it.
+        if !self.calls_where(|call| call.phase.is_open()).is_empty() {
+            return Ok(());
         }
+        let turn = self.require_open()?.turn;
+        self.emit(Event::TurnEnded { turn, ending: TurnEnding::Interrupted })
     }
 
     /// Ends a call of a run that is over, unless a process may have been running it.
