@@ -68,9 +68,14 @@ async fn verify_store(reach: &Reach) -> anyhow::Result<Verdict> {
         let findings: Vec<_> = report.findings.iter().map(shown).collect();
         let data: Vec<_> = whole.chain(broken).collect();
         let AuditReport { sessions, calls, versions, artifacts, erasures, .. } = &report;
+        let is_record_broken =
+            |finding: &AuditFinding| finding.damage == Damage::Log && finding.session.is_none();
+        let is_broken = report.findings.iter().any(is_record_broken);
+        let record = if is_broken { "broken" } else { "whole" };
         say_json(&json!({
             "data": data, "covered": "store", "findings": findings, "sessions": sessions,
-            "calls": calls, "versions": versions, "artifacts": artifacts, "erasures": erasures,
+            "calls": calls, "versions": versions, "artifacts": artifacts,
+            "erased": { "state": record, "erasures": erasures },
         }))?;
     } else {
         tell(&report);
@@ -126,23 +131,51 @@ async fn verify_one(reach: &Reach, session: SessionId) -> anyhow::Result<Verdict
 
 /// Verifies what the key of a server may see.
 async fn verify_served(reach: &Reach, api: &Api) -> anyhow::Result<Verdict> {
-    let sessions = served_sessions(api).await?;
     let (mut n_broken, mut chains) = (0, Vec::new());
-    for session in &sessions {
-        let chain = served_chain(api, *session).await?;
-        n_broken += tell_chain(reach, *session, &chain);
-        chains.push(with_session(chain, *session));
+    for session in served_sessions(api).await? {
+        let chain = match served_chain(api, session).await {
+            Ok(chain) => chain,
+            // It was listed, and erased before its turn came.
+            Err(error) if error.code() == "not_found_error" => continue,
+            Err(error) => return Err(error.into()),
+        };
+        n_broken += tell_chain(reach, session, &chain);
+        chains.push(with_session(chain, session));
     }
+    let erased = served_erasures(api).await?;
+    let n_verified = chains.len();
+    n_broken += usize::from(erased.as_ref().is_some_and(|chain| chain["state"] != "whole"));
     match reach.wants_json() {
-        true => say_json(&json!({ "data": chains, "covered": "key" }))?,
-        false => eprintln!("{} sessions verified, {n_broken} broken", sessions.len()),
+        true => say_json(&json!({ "data": chains, "covered": "key", "erased": erased }))?,
+        false => {
+            eprintln!("{n_verified} sessions verified, {n_broken} broken");
+            if let Some(erased) = &erased {
+                eprintln!("{}", told_erased(erased));
+            }
+        }
     }
     eprintln!(
         "only the logs of the sessions that this key may see were covered; for the whole store, \
          run `haft audit verify` with --data or --database-url where the store is"
     );
     // Nothing that was looked at is no proof that all is well.
-    Ok(if n_broken == 0 && !sessions.is_empty() { Verdict::Holds } else { Verdict::Broken })
+    Ok(if n_broken == 0 && n_verified > 0 { Verdict::Holds } else { Verdict::Broken })
+}
+
+/// The record of erased sessions, for a key that may see it.
+async fn served_erasures(api: &Api) -> Result<Option<Value>, Trouble> {
+    match api.get("/haft/v1/erasures?limit=1").await {
+        Ok(mut page) => Ok(Some(page["chain"].take())),
+        Err(error) if error.code() == "permission_error" => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn told_erased(chain: &Value) -> String {
+    match chain["state"].as_str() {
+        Some("whole") => format!("{} sessions erased; their record is whole", chain["erasures"]),
+        _ => format!("erased sessions: {}", chain["message"].as_str().unwrap_or_default()),
+    }
 }
 
 /// Says what became of a chain, unless all of them are printed as JSON; returns 1 if it is broken.

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             write(args, io::stdout()).await?;
             return Ok(Verdict::Holds);
         }
-        let file = Unfinished::beside(&args.file, args.reach.data())?;
+        let file = PartialFile::beside(&args.file, args.reach.data())?;
         let bytes = write(args, file.0.reopen()?).await?;
         file.finish(&args.file)?;
         let shown = args.file.display();
@@ -46,7 +46,7 @@ async fn write<W: Write + Send + 'static>(args: &Args, out: W) -> anyhow::Result
     if args.reach.place().database_url.is_some() && args.reach.server().is_none() {
         return Err(of_postgres().into());
     }
-    let counted = Counted { out, bytes: std::sync::Arc::default() };
+    let counted = CountingWriter { out, bytes: std::sync::Arc::default() };
     let bytes = std::sync::Arc::clone(&counted.bytes);
     match args.reach.server_or_store(StoreUse::Existing).await? {
         ServerOrStore::Server(api) => {
@@ -73,9 +73,9 @@ pub(crate) fn of_postgres() -> Trouble {
 }
 
 /// A file that takes its name when it is whole.
-struct Unfinished(NamedTempFile);
+struct PartialFile(NamedTempFile);
 
-impl Unfinished {
+impl PartialFile {
     fn beside(path: &Path, data: &Path) -> Result<Self, Trouble> {
         let bad = |why: String, next: &str| {
             let what = format!("the backup cannot be written to `{}`", path.display());
@@ -109,12 +109,12 @@ impl Unfinished {
 }
 
 /// Counts what is written.
-struct Counted<W> {
+struct CountingWriter<W> {
     out: W,
     bytes: std::sync::Arc<std::sync::atomic::AtomicU64>,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.bytes.fetch_add(written as u64, std::sync::atomic::Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haft_core::{Actor, Timestamp};
-use haft_runtime::{Clock, MarkedRestored, mark_restored};
+use haft_runtime::{Clock, RestoreSummary, mark_restored};
 use haft_server::backup::{Label, UnpackError, unpack};
 use haft_store::{Moment, SqliteCheck, Store};
 use serde_json::json;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 struct Outcome {
     sessions: usize,
     backed_up_at: Option<Timestamp>,
-    marked: MarkedRestored,
+    marked: RestoreSummary,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -94,7 +94,7 @@ async fn restore(place: &Place, file: &Path) -> anyhow::Result<Outcome> {
     let data = &place.data;
     require_empty(data)?;
     place.make()?;
-    let inside = Inside::make(data)?;
+    let inside = StagingDirectory::make(data)?;
     let label = unpacked(file, &inside.0)?;
     check_file(&inside.0)?;
     let outcome = {
@@ -174,9 +174,9 @@ fn check_file(directory: &Path) -> anyhow::Result<()> {
 
 /// Where a backup is unpacked: below the directory that it is for, so that it can be moved there
 /// even if that is a volume of its own. It is gone when this is dropped.
-struct Inside(PathBuf);
+struct StagingDirectory(PathBuf);
 
-impl Inside {
+impl StagingDirectory {
     fn make(data: &Path) -> anyhow::Result<Self> {
         let path = data.join(UNPACKING);
         fs::create_dir(&path)?;
@@ -200,7 +200,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for StagingDirectory {
     fn drop(&mut self) {
         // What stays is found, and told, by whoever restores into the directory next.
         drop(fs::remove_dir_all(&self.0));

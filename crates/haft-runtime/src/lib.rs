@@ -47,8 +47,8 @@ pub use driver::{Driver, Settings};
 pub use error::{BatchError, InputError};
 pub use fresh::fresh_bits;
 pub use haft::{
-    Answer, BuildError, CallError, Direct, Erasing, GivenGrant, GrantError, GrantTerms, Grants,
-    Haft, HaftBuilder, Idempotent, ResolveError, Response, Ruled, Said, UndoError, Verdict,
+    Answer, BuildError, CallError, Direct, ErasureProgress, GivenGrant, GrantError, GrantTerms,
+    Grants, Haft, HaftBuilder, Idempotent, ResolveError, Response, Ruled, Said, UndoError, Verdict,
     Waiting,
 };
 pub use live::{Live, LiveNews, LiveStream, SessionListener, Step, Tap};
@@ -60,7 +60,7 @@ pub use outage::Outage;
 pub use performer::{Entry, Job, Performer, Task};
 pub use pools::{PoolLoad, Pools, QueuePlace};
 pub use request::{Begun, RequestError, RequestKey, WorkingRequest};
-pub use restored::{MarkedRestored, mark_restored};
+pub use restored::{RestoreSummary, mark_restored};
 pub use standing::{HeldGrant, Holder, LedgerError};
 pub use supervision::supervise;
 #[doc(hidden)]

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 64;
 
 /// What came of telling the sessions of a store that it was put back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MarkedRestored {
+pub struct RestoreSummary {
     /// How many sessions were open, and were told.
     pub sessions: u64,
     /// How many calls are in doubt because of it.
@@ -34,9 +34,9 @@ pub async fn mark_restored(
     by: &Actor,
     backed_up_at: Option<Timestamp>,
     now: Timestamp,
-) -> Result<MarkedRestored, InputError> {
+) -> Result<RestoreSummary, InputError> {
     let restored = Restored { by: by.clone(), backed_up_at };
-    let mut marked = MarkedRestored::default();
+    let mut marked = RestoreSummary::default();
     let mut page = Page::first(PAGE);
     loop {
         let listed = store.sessions(&SessionFilter::default(), &page).await?;

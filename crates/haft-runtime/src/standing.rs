@@ -409,6 +409,10 @@ impl Ledger {
                 }
             }
         }
+        // Its log cannot tell any more, and a use must not come back by deleting a session.
+        if self.store.erased(taken.session).await?.is_some() {
+            return Ok(Fate::Used);
+        }
         let over = self.clock.now() >= taken.until + LAG_MAX;
         Ok(if over { Fate::Unused } else { Fate::Undecided })
     }

@@ -159,6 +159,9 @@ const HANDLERS = {
   "session.interrupted": (model, event, at) => {
     model.note(at, `Interrupted by ${event.by.id}${event.note ? `: ${event.note}` : ""}`, "bad");
   },
+  "session.restored": (model, _event, at) => {
+    model.note(at, "The store was restored from a backup; what happened since is not known", "bad");
+  },
   "session.ending": (model, event, at) => model.note(at, `${event.by.id} ends the session${event.note ? `: ${event.note}` : ""}`),
   "session.ended": (model, _event, at) => {
     model.status = "ended";

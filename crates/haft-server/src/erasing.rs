@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use haft_core::{Actor, Millis, SessionId, Timestamp};
-use haft_runtime::{Erasing, Live};
+use haft_runtime::{ErasureProgress, Live};
 use haft_store::{
     ErasureRequest, ListedSession, Page, SessionFilter, SessionStatus, Tenant, Which,
 };
@@ -39,7 +39,7 @@ const DIRECTORIES: [&str; 3] = ["workspaces", "uploads", "skills"];
 
 /// What became of a deletion by the time it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deleted {
+pub(crate) enum DeletionState {
     Erased,
     /// Something in it is still being stopped; it is erased right after.
     Stopping,
@@ -51,32 +51,37 @@ pub(crate) async fn delete(
     tenant: &Tenant,
     session: SessionId,
     by: &Actor,
-) -> Result<Deleted, Error> {
+) -> Result<DeletionState, Error> {
     let at = app.now();
     let wanted = ErasureRequest { session, tenant: tenant.clone(), by: by.clone(), at };
     let requests = app.haft().request_erasure(wanted).await?;
+    let mut has_just_ended = false;
     for request in &requests {
-        end(app, request.session).await?;
+        has_just_ended |= end(app, request.session).await?;
         forget_object(app, request).await?;
     }
-    tokio::time::sleep(FOLLOWERS_GRACE).await;
+    if has_just_ended {
+        tokio::time::sleep(FOLLOWERS_GRACE).await;
+    }
     let deadline = Instant::now() + ENDING_MAX;
     for request in &requests {
-        while finish(app, request).await? == Deleted::Stopping {
+        while finish(app, request).await? == DeletionState::Stopping {
             if Instant::now() >= deadline {
-                return Ok(Deleted::Stopping);
+                return Ok(DeletionState::Stopping);
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
-    Ok(Deleted::Erased)
+    Ok(DeletionState::Erased)
 }
 
-/// Ends a session, unless it has ended or is somebody else's to end, which is tried again later.
-async fn end(app: &App, session: SessionId) -> Result<(), Error> {
+/// Ends a session; returns whether it was open. One that is somebody else's to end is tried again
+/// later.
+async fn end(app: &App, session: SessionId) -> Result<bool, Error> {
     use haft_runtime::InputError::{OwnedElsewhere, Refused, UnknownSession};
     match app.haft().end(session, Actor::system(), Some("deleted".to_owned())).await {
-        Ok(_) | Err(Refused(_) | UnknownSession | OwnedElsewhere { .. }) => Ok(()),
+        Ok(_) => Ok(true),
+        Err(Refused(_) | UnknownSession | OwnedElsewhere { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -92,13 +97,13 @@ async fn forget_object(app: &App, request: &ErasureRequest) -> Result<(), Error>
     Ok(())
 }
 
-async fn finish(app: &App, request: &ErasureRequest) -> Result<Deleted, Error> {
+async fn finish(app: &App, request: &ErasureRequest) -> Result<DeletionState, Error> {
     match app.haft().finish_erasure(request).await? {
-        Erasing::Stopping => Ok(Deleted::Stopping),
-        Erasing::Done(_) | Erasing::Unknown => {
+        ErasureProgress::Stopping => Ok(DeletionState::Stopping),
+        ErasureProgress::Done(_) | ErasureProgress::Unknown => {
             forget_object(app, request).await?;
             forget_here(app, request.session);
-            Ok(Deleted::Erased)
+            Ok(DeletionState::Erased)
         }
     }
 }

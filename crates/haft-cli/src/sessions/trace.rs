@@ -121,6 +121,10 @@ impl Tree {
             Event::SessionInterrupted { by, .. } => {
                 self.add(Node::new(format!("interrupted by {}", who(by)), at).toned(Tone::Warn));
             }
+            Event::SessionRestored { by, .. } => {
+                let text = format!("restored from a backup by {}", who(by));
+                self.add(Node::new(text, at).toned(Tone::Warn));
+            }
             Event::SessionEnded {} => self.add(Node::new("ended", at)),
             Event::MessageReceived { from, content, .. } => {
                 let said = format!("{}: {}", who(from), words(content));

@@ -115,6 +115,19 @@ fn a_model_is_not_asked_again_before_somebody_speaks() {
 }
 
 #[test]
+fn a_model_that_waited_for_what_only_looks_does_not_go_on_by_itself() {
+    let mut world = World::model();
+    world.say("go").unwrap();
+    let looked = world.answer(&[&read()])[0];
+    restore(&mut world);
+    assert_eq!(world.open().activity, Activity::Idle);
+    assert!(world.effects.is_empty(), "{:?}", world.effects);
+    assert!(world.outcome(looked).is_some());
+    world.say("go on").unwrap();
+    assert!(matches!(world.open().activity, Activity::Thinking { .. }));
+}
+
+#[test]
 fn a_message_that_nobody_had_taken_up_does_not_start_the_model_by_itself() {
     let mut world = World::model();
     let message = haft_core::session::MessageArrived {

@@ -73,7 +73,7 @@ impl McpServer {
     /// [`crate::install`] when the node was built.
     pub fn new(haft: Haft, questions: Questions, settings: ServerSettings) -> Self {
         let attached = questions.attach(&haft);
-        let (sessions, listing) = (Sessions::new(settings.sessions), Listing::default());
+        let (sessions, listing) = (Sessions::new(settings.sessions, &haft), Listing::default());
         let (resource_changes, _) = broadcast::channel(RESOURCE_CHANGES_MAX);
         let shared = Shared {
             haft,

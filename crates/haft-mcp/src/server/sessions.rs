@@ -5,11 +5,11 @@
 //! principal.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_core::SessionId;
 use haft_core::session::Config;
-use haft_runtime::{Haft, InputError};
+use haft_runtime::{Haft, InputError, Live, Tap};
 
 use super::settings::SessionUse;
 use crate::principal::Principal;
@@ -20,12 +20,24 @@ const IDLE_MAX: usize = 256;
 #[derive(Debug)]
 pub(super) struct Sessions {
     session_use: SessionUse,
-    idle: Mutex<HashMap<Principal, Vec<SessionId>>>,
+    idle: Idle,
+    /// Has sessions forgotten that are deleted.
+    _forgets: Tap,
 }
 
+type Idle = Arc<Mutex<HashMap<Principal, Vec<SessionId>>>>;
+
 impl Sessions {
-    pub(super) fn new(session_use: SessionUse) -> Self {
-        Self { session_use, idle: Mutex::default() }
+    pub(super) fn new(session_use: SessionUse, haft: &Haft) -> Self {
+        let idle = Idle::default();
+        let kept = Arc::clone(&idle);
+        let forgets = haft.live().tap(move |live| {
+            if let Live::Erased { session } = live {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.values_mut().for_each(|idle| idle.retain(|one| one != session));
+            }
+        });
+        Self { session_use, idle, _forgets: forgets }
     }
 
     pub(super) async fn take(

@@ -14,7 +14,7 @@ const PAGE: u32 = 512;
 
 /// How far the erasure of a session has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Erasing {
+pub enum ErasureProgress {
     /// Nothing is left but this.
     Done(ErasedSession),
     /// It has not ended yet: what runs in it is being stopped.
@@ -87,24 +87,27 @@ impl Haft {
     /// # Errors
     ///
     /// When the store has trouble.
-    pub async fn finish_erasure(&self, request: &ErasureRequest) -> Result<Erasing, InputError> {
+    pub async fn finish_erasure(
+        &self,
+        request: &ErasureRequest,
+    ) -> Result<ErasureProgress, InputError> {
         let now = self.toolbox.now();
         match self.store().erase_session(request, now).await {
-            Ok(erased) => return Ok(Erasing::Done(erased)),
-            Err(EraseError::UnknownSession) => return Ok(Erasing::Unknown),
+            Ok(erased) => return Ok(ErasureProgress::Done(erased)),
+            Err(EraseError::UnknownSession) => return Ok(ErasureProgress::Unknown),
             Err(EraseError::Store(error)) => return Err(error.into()),
             Err(EraseError::NotEnded) => {}
         }
         match self.end(request.session, Actor::system(), Some("deleted".to_owned())).await {
             Ok(_) | Err(InputError::Refused(Refusal::Ended)) => {}
-            Err(InputError::UnknownSession) => return Ok(Erasing::Unknown),
-            Err(InputError::OwnedElsewhere { .. }) => return Ok(Erasing::Stopping),
+            Err(InputError::UnknownSession) => return Ok(ErasureProgress::Unknown),
+            Err(InputError::OwnedElsewhere { .. }) => return Ok(ErasureProgress::Stopping),
             Err(error) => return Err(error),
         }
         match self.store().erase_session(request, now).await {
-            Ok(erased) => Ok(Erasing::Done(erased)),
-            Err(EraseError::NotEnded) => Ok(Erasing::Stopping),
-            Err(EraseError::UnknownSession) => Ok(Erasing::Unknown),
+            Ok(erased) => Ok(ErasureProgress::Done(erased)),
+            Err(EraseError::NotEnded) => Ok(ErasureProgress::Stopping),
+            Err(EraseError::UnknownSession) => Ok(ErasureProgress::Unknown),
             Err(EraseError::Store(error)) => Err(error.into()),
         }
     }

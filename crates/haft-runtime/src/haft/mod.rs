@@ -33,7 +33,7 @@ use crate::toolbox::{SealError, Toolbox};
 pub use builder::{BuildError, HaftBuilder};
 pub use calling::{Answer, Waiting};
 pub use direct::Direct;
-pub use erasing::Erasing;
+pub use erasing::ErasureProgress;
 pub use error::{CallError, ResolveError, UndoError};
 pub use grants::{GivenGrant, GrantError, Grants};
 pub use idempotent::Idempotent;

@@ -38,11 +38,11 @@ pub struct Label {
 /// Everything in a backup, as its last entry lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Manifest {
-    files: Vec<Listed>,
+    files: Vec<ListedFile>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Listed {
+struct ListedFile {
     /// Where it is, below the data directory. Names that are not UTF-8 are written with `%`.
     path: String,
     bytes: u64,

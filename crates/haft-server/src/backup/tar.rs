@@ -100,7 +100,7 @@ fn header(entry: &Entry, kind: u8) -> [u8; BLOCK] {
 
 /// Reads the next header; `None` at the end of the file's entries.
 pub(super) fn read_header(from: &mut dyn Read) -> io::Result<Option<Entry>> {
-    let mut extended = Extended::default();
+    let mut extended = ExtendedHeader::default();
     loop {
         let mut block = [0; BLOCK];
         from.read_exact(&mut block)?;
@@ -115,7 +115,7 @@ pub(super) fn read_header(from: &mut dyn Read) -> io::Result<Option<Entry>> {
         let size = octal(&block[124..136])?;
         let kind = match block[156] {
             b'x' => {
-                extended = Extended::read(from, size)?;
+                extended = ExtendedHeader::read(from, size)?;
                 continue;
             }
             b'0' => Kind::File,
@@ -123,7 +123,7 @@ pub(super) fn read_header(from: &mut dyn Read) -> io::Result<Option<Entry>> {
             b'5' => Kind::Directory,
             _ => return Err(damaged("an entry is neither file, directory nor link")),
         };
-        let Extended { path, target, size: large } = std::mem::take(&mut extended);
+        let ExtendedHeader { path, target, size: large } = std::mem::take(&mut extended);
         return Ok(Some(Entry {
             path: path.unwrap_or_else(|| text(&block[..100])),
             kind,
@@ -137,13 +137,13 @@ pub(super) fn read_header(from: &mut dyn Read) -> io::Result<Option<Entry>> {
 
 /// What an extended header says of the entry after it.
 #[derive(Default)]
-struct Extended {
+struct ExtendedHeader {
     path: Option<Vec<u8>>,
     target: Option<Vec<u8>>,
     size: Option<u64>,
 }
 
-impl Extended {
+impl ExtendedHeader {
     fn read(from: &mut dyn Read, size: u64) -> io::Result<Self> {
         if size > EXTENDED_MAX {
             return Err(damaged("an extended header is too long"));

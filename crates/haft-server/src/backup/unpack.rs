@@ -43,7 +43,7 @@ pub enum UnpackError {
 
 /// What was unpacked, to be compared with the list at the end.
 #[derive(Default)]
-struct Unpacked {
+struct BackupReader {
     label: Option<Label>,
     manifest: Option<Manifest>,
     hashes: BTreeMap<String, (u64, Digest)>,
@@ -60,7 +60,7 @@ struct Unpacked {
 ///
 /// When it was cut off or changed, or is none at all.
 pub fn unpack(mut from: impl Read, into: &Path) -> Result<Label, UnpackError> {
-    let mut unpacked = Unpacked::default();
+    let mut unpacked = BackupReader::default();
     loop {
         let entry = match read_header(&mut from) {
             Ok(Some(entry)) => entry,
@@ -86,7 +86,7 @@ fn not_whole(error: io::Error) -> UnpackError {
     }
 }
 
-impl Unpacked {
+impl BackupReader {
     fn take(&mut self, from: &mut dyn Read, into: &Path, entry: &Entry) -> Result<(), UnpackError> {
         let name = as_text(&entry.path);
         let path = below(into, &entry.path)

@@ -11,7 +11,7 @@ use haft_store::Store;
 use sha2::{Digest as _, Sha256};
 
 use super::tar::{BLOCK, Entry, Kind, filling, write_header};
-use super::{DATABASE, FORMAT, LABEL, Label, Listed, MANIFEST, Manifest, as_text};
+use super::{DATABASE, FORMAT, LABEL, Label, ListedFile, MANIFEST, Manifest, as_text};
 
 /// How much of a file is read at once.
 const PIECE: usize = 256 * 1024;
@@ -48,7 +48,7 @@ pub async fn write<W>(
 where
     W: Write + Send + 'static,
 {
-    let copy = Copy::prepare(data)?;
+    let copy = DatabaseCopy::prepare(data)?;
     store.copy_to(&copy.0).await?;
     let data = data.to_owned();
     let written = tokio::task::spawn_blocking(move || {
@@ -67,9 +67,9 @@ fn during(what: impl Into<String>) -> impl FnOnce(io::Error) -> BackupError {
 }
 
 /// The copy of the database, which is gone when this is dropped.
-struct Copy(PathBuf);
+struct DatabaseCopy(PathBuf);
 
-impl Copy {
+impl DatabaseCopy {
     /// Makes an empty file that only this user can read. The store removes what a process that was
     /// killed has left behind.
     fn prepare(data: &Path) -> Result<Self, BackupError> {
@@ -85,7 +85,7 @@ impl Copy {
     }
 }
 
-impl Drop for Copy {
+impl Drop for DatabaseCopy {
     fn drop(&mut self) {
         // What stays is removed when the store is opened next.
         drop(fs::remove_file(&self.0));
@@ -106,7 +106,7 @@ impl Archive<'_> {
         self.bytes(LABEL, &text)
     }
 
-    fn database(&mut self, copy: Copy) -> Result<(), BackupError> {
+    fn database(&mut self, copy: DatabaseCopy) -> Result<(), BackupError> {
         let file = File::open(&copy.0);
         let file = file.map_err(during(format!("reading `{}`", copy.0.display())))?;
         // It is read to its end all the same, and never found again by anyone else.
@@ -191,7 +191,7 @@ impl Archive<'_> {
         }
         self.put(filling(header.size))?;
         let sha256 = Digest::from_bytes(hash.finalize().into());
-        self.manifest.files.push(Listed { path: shown, bytes: header.size, sha256 });
+        self.manifest.files.push(ListedFile { path: shown, bytes: header.size, sha256 });
         Ok(())
     }
 
@@ -208,7 +208,7 @@ impl Archive<'_> {
         self.put(bytes)?;
         self.put(filling(size))?;
         let (path, sha256) = (name.to_owned(), Digest::of_bytes(bytes));
-        self.manifest.files.push(Listed { path, bytes: size, sha256 });
+        self.manifest.files.push(ListedFile { path, bytes: size, sha256 });
         Ok(())
     }
 

@@ -39,9 +39,10 @@ async fn every_stream_of_a_session_ends_when_it_is_deleted_and_says_so() {
         assert_eq!(events.last(), Some(&"session.deleted"), "{path}: {told}");
         assert!(events.len() > 1, "{path}: the end of the session is told before: {told}");
     }
-    let late = format!("/haft/v1/sessions/{session}/events/stream");
-    let (_, told) = ann.text("GET", &late, "").await;
-    assert!(told.contains("event: session.deleted"), "who follows its log anew: {told}");
+    for path in paths {
+        let (status, _) = ann.ask("GET", &path.replace("ID", &session), &Value::Null).await;
+        assert_eq!(status, 404, "{path}: there is no log of it any more");
+    }
     let (status, _) = ann.ask("GET", &format!("/v1/sessions/{other}"), &Value::Null).await;
     assert_eq!(status, 200, "the other one is there");
 }

@@ -151,19 +151,19 @@ impl Postgres {
 }
 
 /// Why an erasure came to nothing.
-enum Failed {
+enum EraseFailure {
     /// The database said so.
     Database(tokio_postgres::Error),
     Refused(EraseError),
 }
 
-impl From<tokio_postgres::Error> for Failed {
+impl From<tokio_postgres::Error> for EraseFailure {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Database(error)
     }
 }
 
-impl From<Error> for Failed {
+impl From<Error> for EraseFailure {
     fn from(error: Error) -> Self {
         Self::Refused(error.into())
     }
@@ -193,8 +193,8 @@ async fn erase_session(
             // A connection that is lost has nothing to roll back.
             drop(connected.run("ROLLBACK").await);
             Err(match failed {
-                Failed::Database(error) => trouble(&error).into(),
-                Failed::Refused(error) => error,
+                EraseFailure::Database(error) => trouble(&error).into(),
+                EraseFailure::Refused(error) => error,
             })
         }
     }
@@ -205,7 +205,7 @@ async fn erase_within(
     request: &ErasureRequest,
     author: &str,
     at: Timestamp,
-) -> Result<ErasedSession, Failed> {
+) -> Result<ErasedSession, EraseFailure> {
     let session = id(request.session.bits());
     let sql = "SELECT tenant, head_seq, head_hash, status = 'ended' FROM sessions
                WHERE id = $1 FOR UPDATE";
@@ -214,10 +214,10 @@ async fn erase_within(
         connected.execute("DELETE FROM erasure_requests WHERE session = $1", &[&session]).await?;
         let kept = connected.query(KEPT, &[&session]).await?;
         let kept = kept.first().map(erased_session).transpose()?;
-        return kept.ok_or(Failed::Refused(EraseError::UnknownSession));
+        return kept.ok_or(EraseFailure::Refused(EraseError::UnknownSession));
     };
     if !column::<bool>(row, 3)? {
-        return Err(Failed::Refused(EraseError::NotEnded));
+        return Err(EraseFailure::Refused(EraseError::NotEnded));
     }
     let tenant: Tenant = column::<&str>(row, 0)?.parse().map_err(Error::corrupt)?;
     let head = Head { seq: unsigned(column(row, 1)?)?, hash: digest(column(row, 2)?)? };
@@ -235,7 +235,7 @@ async fn remove_content(
     connected: &Connected,
     session: SessionId,
     tenant: &Tenant,
-) -> Result<(), Failed> {
+) -> Result<(), EraseFailure> {
     let key = id(session.bits());
     let calls = connected.query("SELECT call FROM calls WHERE session = $1", &[&key]).await?;
     let call = |row: &Row| Ok(CallId::from_bits(id_bits(column(row, 0)?)?));
@@ -259,7 +259,7 @@ async fn record(
     head: Head,
     author: &str,
     at: Timestamp,
-) -> Result<ErasedSession, Failed> {
+) -> Result<ErasedSession, EraseFailure> {
     connected.run(LOCK).await?;
     let sql = "SELECT number, hash FROM erasures ORDER BY number DESC LIMIT 1";
     let rows = connected.query(sql, &[]).await?;

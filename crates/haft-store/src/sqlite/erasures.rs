@@ -165,7 +165,7 @@ impl Sqlite {
 }
 
 /// A session's row, as far as erasing needs it.
-struct Meant {
+struct SessionToErase {
     log: Log,
     tenant: String,
     head: Head,
@@ -199,14 +199,14 @@ fn erase_session(
     Ok(Ok(ErasedSession { by: request.by.clone(), ..kept }))
 }
 
-fn meant(connection: &Connection, session: SessionId) -> Result<Option<Meant>, Fault> {
+fn meant(connection: &Connection, session: SessionId) -> Result<Option<SessionToErase>, Fault> {
     let sql = "SELECT key, tail, tenant, head_seq, head_hash, status = 'ended', snapshot
                FROM sessions WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([id_bytes(session.bits())])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let hash: Vec<u8> = row.get(4)?;
-    Ok(Some(Meant {
+    Ok(Some(SessionToErase {
         log: Log { session, key: row.get(0)?, tail: row.get(1)? },
         tenant: row.get(2)?,
         head: Head { seq: unsigned(row.get(3)?)?, hash: digest(&hash)? },
@@ -216,7 +216,7 @@ fn meant(connection: &Connection, session: SessionId) -> Result<Option<Meant>, F
 }
 
 /// Empties the log and the snapshot; returns the calls that the log names.
-fn erase_log(connection: &Connection, meant: &Meant) -> Result<Vec<CallId>, Fault> {
+fn erase_log(connection: &Connection, meant: &SessionToErase) -> Result<Vec<CallId>, Fault> {
     let mut calls = Vec::new();
     meant.log.erase(connection, |entry| {
         // What cannot be read any more is erased all the same.
@@ -298,7 +298,7 @@ fn remove_rows(
 fn record(
     connection: &Connection,
     session: SessionId,
-    meant: &Meant,
+    meant: &SessionToErase,
     author: &str,
     at: Timestamp,
 ) -> Result<ErasedSession, Fault> {

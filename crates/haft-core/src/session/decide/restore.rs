@@ -1,18 +1,19 @@
 //! A store that was put back from a backup: what was open then may have happened since.
 //!
 //! Nobody knows what went on between the backup and now. So nothing that could have an effect goes
-//! on by itself: a call that was open is in doubt, and a run in which the model was being asked is
-//! over until someone speaks. What only looks is repeated like after a crash.
+//! on by itself: a call that was open is in doubt, and a run in which the model would be asked next
+//! is over until someone speaks. A call that only looks is repeated like after a crash.
 
 use super::Draft;
 use super::resolve::not_known;
 use crate::actor::Actor;
 use crate::id::{CallId, WakeId};
+use crate::outcome::{ErrorClass, Failure};
 use crate::session::config::Driver;
 use crate::session::event::{Event, InterruptCause, RecoveryPlan, TurnEnding};
 use crate::session::input::Restored;
 use crate::session::refusal::Refusal;
-use crate::session::state::{Activity, Call, Phase};
+use crate::session::state::{Activity, Call, Phase, Stopping};
 use crate::session::suspension::{SuspendReason, SuspensionKind};
 use crate::tool::{Mutates, Recovery};
 
@@ -23,8 +24,10 @@ impl Draft {
         self.require_open()?;
         let Restored { by, backed_up_at } = restored;
         self.emit(Event::SessionRestored { by: by.clone(), backed_up_at })?;
-        for call in self.calls_where(|call| call.phase.is_open()) {
-            self.restore_call(call)?;
+        if self.require_open()?.stopping == Stopping::No {
+            for call in self.calls_where(|call| call.phase.is_open()) {
+                self.restore_call(call)?;
+            }
         }
         self.end_restored_run(&by)?;
         self.cancel_missed_wakes(&by)
@@ -35,12 +38,6 @@ impl Draft {
         match &call.phase {
             Phase::Running { .. } | Phase::Verifying { .. } | Phase::Ready { .. }
                 if only_looks(call) =>
-            {
-                Ok(())
-            }
-            // Its own hook can tell, and is asked when the session is revived.
-            Phase::Running { .. } | Phase::Verifying { .. }
-                if call.contract.recovery == Recovery::Verify =>
             {
                 Ok(())
             }
@@ -81,21 +78,44 @@ impl Draft {
         let open = self.require_open()?;
         let called = !open.inbox.is_empty() || !open.due.is_empty();
         match open.activity {
-            Activity::Thinking { .. } => {}
-            Activity::Idle if called && open.config.driver == Driver::Model => {
+            _ if open.config.driver == Driver::Caller => return Ok(()),
+            Activity::Idle if !called => return Ok(()),
+            // Whoever is asked decides that it goes on.
+            Activity::Acting if open.waiting().next().is_some() => return Ok(()),
+            Activity::Thinking { .. } | Activity::Acting => {}
+            Activity::Idle => {
                 let (turn, messages) = (open.turn.saturating_add(1), open.inbox.clone());
                 let wakes = open.due.iter().map(|wake| wake.id).collect();
                 self.emit(Event::TurnStarted { turn, messages, wakes })?;
             }
-            Activity::Idle | Activity::Acting => return Ok(()),
         }
         let (note, cause) = (Some(NOTE.to_owned()), InterruptCause::Asked);
         self.emit(Event::SessionInterrupted { by: by.clone(), note, cause })?;
         for call in self.calls_where(|call| call.phase.is_open()) {
-            self.fail(call, not_known(NOTE))?;
+            self.stop_restored(call)?;
+        }
+        // What a process may have been running ends when the session is revived, and the turn with it.
+        if !self.calls_where(|call| call.phase.is_open()).is_empty() {
+            return Ok(());
         }
         let turn = self.require_open()?.turn;
         self.emit(Event::TurnEnded { turn, ending: TurnEnding::Interrupted })
+    }
+
+    /// Ends a call of a run that is over, unless a process may have been running it.
+    fn stop_restored(&mut self, id: CallId) -> Result<(), Refusal> {
+        match self.call(id)?.phase {
+            Phase::Running { .. } | Phase::Verifying { .. } | Phase::Cancelling { .. } => Ok(()),
+            Phase::AtProvider { .. } => self.fail(id, not_known(NOTE)),
+            Phase::Proposed
+            | Phase::Previewing { .. }
+            | Phase::Waiting(_)
+            | Phase::Ready { .. }
+            | Phase::Settled { .. } => {
+                let message = format!("[cancelled] {NOTE}");
+                self.fail(id, Failure::new(ErrorClass::Cancelled, message))
+            }
+        }
     }
 
     /// A wake whose time has passed was probably answered before the store was put back.

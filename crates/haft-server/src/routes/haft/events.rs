@@ -228,7 +228,8 @@ impl Tail {
                         *has_ended = true;
                         return WakeReason::Look;
                     }
-                    LiveNews::Live(Live::Appended { .. } | Live::Step { .. }) | LiveNews::Missed => {
+                    LiveNews::Live(Live::Appended { .. } | Live::Step { .. })
+                    | LiveNews::Missed => {
                         continue;
                     }
                 };

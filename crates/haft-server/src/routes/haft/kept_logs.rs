@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::found::Found;
 use crate::app::App;
 use crate::caller::Caller;
-use crate::erasing::{self, Deleted};
+use crate::erasing::{self, DeletionState};
 use crate::error::{Error, Kind};
 use crate::input::{Params, Path};
 use crate::keys::Scope;
@@ -42,8 +42,8 @@ pub(super) async fn delete(
     }
     let deleted = erasing::delete(&app, &caller.tenant, found.id, &caller.actor).await?;
     let state = match deleted {
-        Deleted::Erased => "erased",
-        Deleted::Stopping => "stopping",
+        DeletionState::Erased => "erased",
+        DeletionState::Stopping => "stopping",
     };
     Ok(Json(json!({ "session": found.id, "state": state })))
 }
