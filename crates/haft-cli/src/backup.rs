@@ -23,6 +23,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    if args.reach.place().database_url.is_some() && args.reach.server().is_none() {
+        return Err(of_postgres().into());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         if args.file == Path::new("-") {
@@ -43,9 +46,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 /// Has whoever has the store write the backup; returns how long it is.
 async fn write<W: Write + Send + 'static>(args: &Args, out: W) -> anyhow::Result<u64> {
-    if args.reach.place().database_url.is_some() && args.reach.server().is_none() {
-        return Err(of_postgres().into());
-    }
     let counted = CountingWriter { out, bytes: std::sync::Arc::default() };
     let bytes = std::sync::Arc::clone(&counted.bytes);
     match args.reach.server_or_store(StoreUse::Existing).await? {

@@ -245,7 +245,11 @@ fn a_deleted_session_is_in_no_list_and_in_no_file_and_the_record_of_it_is_verifi
     assert!(audit.stderr.contains("2 sessions erased; their record is whole"), "{}", audit.stderr);
     let kept = server.get("/haft/v1/erasures");
     let end: Value = serde_json::from_str(export.stdout.lines().last().unwrap()).unwrap();
-    assert_eq!(kept["data"][0]["head"], end["head"], "the copy is what was erased");
+    let record = &kept["data"][0];
+    assert_eq!((&record["session"], &kept["chain"]["state"]), (&json!(gone), &json!("whole")));
+    // Deleting ends the session, which is told by two entries more.
+    let n_exported = end["entries"].as_u64().unwrap();
+    assert_eq!(record["entries"].as_u64().unwrap(), n_exported + 2, "{record}");
     let changed = export.stdout.replace("CANARY-gone", "canary-gone");
     fs::write(&file, changed).unwrap();
     assert_eq!(haft(&data, &["audit", "verify", "--file", file.to_str().unwrap()]).code, 1);
