@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::found::Found;
+use super::sessions::Why;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{Error, Kind};
@@ -242,27 +243,20 @@ pub(super) async fn show(
     Ok(Json(shown))
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Cancel {
-    /// Why, for whoever reads the log.
-    note: Option<String>,
-}
-
 /// Stops a call: one that waits or is to run never runs, one that runs is told to stop.
 pub(super) async fn cancel(
     State(app): State<App>,
     caller: Caller,
     Path((session, call)): Path<(String, String)>,
     params: Params,
-    Body(cancel): Body<Cancel>,
+    Body(why): Body<Why>,
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
     let found = Found::session(&app, &caller, &session).await?;
     let id = Found::call(&call)?;
     let by = caller.actor.clone();
-    match app.haft().cancel(found.id, id, by, cancel.note).await {
+    match app.haft().cancel(found.id, id, by, why.note).await {
         Ok(_) => {}
         Err(error) => return Err(refused(&app, found.id, id, error.into()).await?),
     }

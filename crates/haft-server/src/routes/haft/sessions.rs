@@ -232,7 +232,7 @@ pub(super) async fn say(
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Interrupt")]
 pub(super) struct Why {
-    note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 pub(super) async fn interrupt(
