@@ -78,7 +78,7 @@ pub enum HttpError {
 /// Sends requests to one place.
 #[derive(Debug, Clone)]
 pub struct Client {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     timeouts: Timeouts,
     reach: Reach,
     tls: Option<Trust>,
@@ -102,7 +102,7 @@ impl Client {
             Scheme::Http => None,
             Scheme::Https => Some(Trust::with_roots(more_roots)?),
         };
-        Ok(Self { endpoint, timeouts, reach: Reach::Anywhere, tls, pool: None })
+        Ok(Self { endpoint: endpoint.into(), timeouts, reach: Reach::Anywhere, tls, pool: None })
     }
 
     /// Sends requests to where someone else says.
@@ -120,7 +120,7 @@ impl Client {
             Scheme::Http => None,
             Scheme::Https => Some(trust.clone()?),
         };
-        Ok(Self { endpoint, timeouts, reach, tls, pool: None })
+        Ok(Self { endpoint: endpoint.into(), timeouts, reach, tls, pool: None })
     }
 
     /// Keeps connections for later requests. A request that could not be sent over a kept
@@ -132,7 +132,7 @@ impl Client {
     }
 
     /// Returns where its requests go.
-    pub const fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
@@ -141,7 +141,7 @@ impl Client {
     #[must_use]
     pub fn at(&self, endpoint: Endpoint) -> Option<Self> {
         let is_same = self.endpoint.is_same_origin(&endpoint);
-        is_same.then(|| Self { endpoint, ..self.clone() })
+        is_same.then(|| Self { endpoint: endpoint.into(), ..self.clone() })
     }
 
     /// Posts a body, of JSON unless a header says otherwise, and returns the head of the answer
