@@ -36,7 +36,6 @@ impl Default for AttemptTimer {
 
 impl AttemptTimer {
     /// Has the clock stand still until what is returned is dropped.
-    #[must_use]
     pub fn pause(&self) -> ClockPause {
         self.0.send_modify(|worked| {
             worked.before = worked.so_far();

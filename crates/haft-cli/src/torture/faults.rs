@@ -68,7 +68,7 @@ impl Fault {
         attempt: u32,
         stop: &CancellationToken,
     ) -> Input {
-        let paid = if call.id.bits() % 2 == 0 { pen.effect(call.id) } else { Ok(()) };
+        let paid = if call.id.bits().is_multiple_of(2) { pen.effect(call.id) } else { Ok(()) };
         let report = match (paid, self) {
             (Err(error), _) => {
                 let failure = Failure::new(ErrorClass::ToolError, error.to_string());

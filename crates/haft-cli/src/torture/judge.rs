@@ -195,7 +195,7 @@ fn hear_of_call(event: &Event, told: &mut Told) {
             told.sent_again += 1;
         }
         Event::CallInterrupted { plan, failure, .. } => {
-            told.unknown = told.unknown.or(failure.as_ref().map(|failure| failure.class));
+            told.unknown = told.unknown.or_else(|| failure.as_ref().map(|failure| failure.class));
             told.in_doubt |= *plan != RecoveryPlan::Rerun;
             told.rerun |= *plan == RecoveryPlan::Rerun;
         }

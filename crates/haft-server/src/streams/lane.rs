@@ -161,7 +161,7 @@ impl Ready {
             piece.extend_from_slice(end.as_bytes());
             self.taken = None;
             let frame = self.frames.pop_front();
-            self.last_id = frame.and_then(|frame| frame.id).or(self.last_id.take());
+            self.last_id = frame.and_then(|frame| frame.id).or_else(|| self.last_id.take());
         }
         Some(piece.into())
     }

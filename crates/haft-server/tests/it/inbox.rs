@@ -135,7 +135,6 @@ async fn a_row_shows_the_call_as_it_is_asked_about() {
 
 // E7: a session that cannot be read is one row that says so.
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "damages the store on purpose")]
 async fn a_session_that_cannot_be_read_is_one_row_of_the_page() {
     let house = House::start().await;
     let ann = house.admin().await;

@@ -1,6 +1,6 @@
 //! `/haft/v1/…` over real sockets and a real store.
 
-#![expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
 mod audit;
 mod channels;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use haft_core::Digest;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::connection::database_error;
+use super::connection::{self, database_error};
 use crate::error::{Error, ErrorKind};
 use crate::key::{number, unsigned};
 
@@ -56,7 +56,7 @@ pub(super) fn path(directory: &Path) -> PathBuf {
 
 /// Refuses a database that is older than the file beside it, or another one.
 pub(super) fn require_whole(connection: &Connection, database: &Path) -> Result<(), Error> {
-    let directory = database.parent().unwrap_or(Path::new("."));
+    let directory = database.parent().unwrap_or_else(|| Path::new("."));
     match missing(connection, directory)? {
         None => Ok(()),
         Some(context) => Err(Error::new(ErrorKind::Lost, context)),
@@ -91,8 +91,8 @@ pub(super) fn missing(connection: &Connection, directory: &Path) -> Result<Optio
 /// Removes the file of a store that has lost commits, so that it is made anew from what is left;
 /// returns what is missing.
 pub(super) fn forget(database: &Path) -> Result<Option<String>, Error> {
-    let directory = database.parent().unwrap_or(Path::new("."));
-    let connection = Connection::open(database).map_err(|error| database_error(&error))?;
+    let directory = database.parent().unwrap_or_else(|| Path::new("."));
+    let connection = connection::reader(database)?;
     let missing = missing(&connection, directory)?;
     if missing.is_some() {
         let file = path(directory);
@@ -117,7 +117,7 @@ fn stored(connection: &Connection) -> rusqlite::Result<Option<CommitCount>> {
 impl Mark {
     /// Opens the file for the connection that writes, and brings it up to what the database says.
     pub(super) fn open(connection: &Connection, database: &Path) -> Result<Self, Error> {
-        let directory = database.parent().unwrap_or(Path::new("."));
+        let directory = database.parent().unwrap_or_else(|| Path::new("."));
         let stored = stored(connection).map_err(|error| database_error(&error))?;
         let counted = stored.ok_or_else(|| Error::corrupt("the table `mark` has no row"))?;
         let is_new = read(directory) == MarkFile::Missing;

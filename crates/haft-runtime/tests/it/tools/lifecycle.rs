@@ -70,7 +70,8 @@ async fn s3_13_every_step_is_heard_in_the_documents_order() {
                 let of_call = events.iter().filter(|event| event.call() == Some(call));
                 heard.extend(of_call.map(|event| event.name().to_owned()));
             }
-            Live::Step { .. } | Live::Progress { .. } | Live::Text { .. } => {}
+            Live::Erased { .. } | Live::Step { .. } | Live::Progress { .. } | Live::Text { .. } => {
+            }
         }
     }
     let expected = [
@@ -305,7 +306,8 @@ async fn s4_10_progress_precedes_the_result() {
             Live::Appended { events, .. } if events.iter().any(|e| e.name() == "call.finished") => {
                 heard.push(json!("finished"));
             }
-            Live::Appended { .. } | Live::Step { .. } | Live::Text { .. } => {}
+            Live::Appended { .. } | Live::Erased { .. } | Live::Step { .. } | Live::Text { .. } => {
+            }
         }
     }
     assert_eq!(heard, [json!({"done": 1}), json!({"done": 2}), json!("finished")]);

@@ -176,7 +176,7 @@ impl Card {
                 let how = failure.as_ref().map(|failure| failure.message.clone());
                 // A verification that was cut short leaves open what the attempt left open.
                 let before = card.interrupted.take().filter(|(of, _)| of == attempt);
-                card.interrupted = Some((*attempt, how.or(before.and_then(|(_, how)| how))));
+                card.interrupted = Some((*attempt, how.or_else(|| before?.1)));
             }
             Event::CallBarred { why, .. } => card.barred = Some(why.clone()),
             _ => {}
