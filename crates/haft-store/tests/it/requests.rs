@@ -49,7 +49,9 @@ fn a_write_to_a_log_is_recorded_with_its_request_and_is_not_made_twice() {
         let AppendError::Store(error) = &again else { panic!("{again:?}") };
         assert_eq!(error.kind(), ErrorKind::Repeated, "{error}");
         assert_eq!(store.verify(session.id).await.unwrap(), head, "nothing was appended");
-        drop((store, other));
+        let (id, before) = (session.id, session.head.seq);
+        // It is closed with its last handle.
+        drop((session, store, other));
         let store = backing.open().await;
         let known = stored(&store, &request).await.unwrap();
         assert_eq!(
@@ -57,9 +59,9 @@ fn a_write_to_a_log_is_recorded_with_its_request_and_is_not_made_twice() {
             (request.digest(), START, true)
         );
         let again = Request::again(known);
-        assert_eq!(again.log_before(session.id), Some(session.head.seq));
-        assert!(matches!(again.step_in(session.id), Step::Done(_)));
-        assert!(matches!(again.step_in(session.id), Step::New(_)), "another write is another one");
+        assert_eq!(again.log_before(id), Some(before));
+        assert!(matches!(again.step_in(id), Step::Done(_)));
+        assert!(matches!(again.step_in(id), Step::New(_)), "another write is another one");
     });
 }
 
