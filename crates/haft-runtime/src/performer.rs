@@ -78,13 +78,13 @@ impl Entry {
     /// Says that the code is about to be entered; returns whether it still may be.
     #[must_use]
     pub fn enter(&self) -> bool {
-        let entered = |at| (at != CLOSED).then_some(INSIDE);
+        let entered = |at: u8| (at != CLOSED).then_some(INSIDE);
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, entered).is_ok()
     }
 
     /// Closes it for good if the code has not been entered, and returns whether that is so.
     pub(crate) fn close(&self) -> bool {
-        let closed = |at| matches!(at, OUTSIDE | CLOSED).then_some(CLOSED);
+        let closed = |at: u8| matches!(at, OUTSIDE | CLOSED).then_some(CLOSED);
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, closed).is_ok()
     }
 }
