@@ -59,7 +59,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
             (None, ServerOrStore::Server(api)) => served_erasures(api).await?,
             (None, ServerOrStore::Store(store)) => Some(stored_erasures(store).await),
         };
-        tell(reach, chains, erased)
+        tell(reach, chains, erased.as_ref())
     })
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
 fn tell(
     reach: &Reach,
     chains: Vec<(SessionId, Value)>,
-    erased: Option<Value>,
+    erased: Option<&Value>,
 ) -> anyhow::Result<Verdict> {
     let is_broken = |chain: &Value| chain["state"] != "whole";
     let n_broken = chains.iter().filter(|(_, chain)| is_broken(chain)).count();
@@ -84,12 +84,12 @@ fn tell(
         true => say_json(&json!({ "data": data, "erased": erased }))?,
         false => {
             eprintln!("{n_sessions} sessions verified, {n_broken} broken");
-            if let Some(erased) = &erased {
+            if let Some(erased) = erased {
                 eprintln!("{}", told_erased(erased));
             }
         }
     }
-    let holds = n_broken == 0 && !erased.as_ref().is_some_and(is_broken);
+    let holds = n_broken == 0 && !erased.is_some_and(is_broken);
     Ok(if holds { Verdict::Holds } else { Verdict::Broken })
 }
 

@@ -194,7 +194,6 @@ fn damaged(why: &str) -> io::Error {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
 mod tests {
     use super::*;
 
