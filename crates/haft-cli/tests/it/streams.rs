@@ -195,7 +195,9 @@ fn a_reader_that_is_too_slow_is_told_so_and_resumes_without_loss() {
         assert!(message.contains(&format!("Last-Event-ID: {last}")), "{message}");
 
         let mut whole = server.stream(&path, None);
-        let all: Vec<_> = (0..40).map(|_| whole.next().unwrap().id).collect();
+        // What was left when the reader stalled is more than that.
+        let n_all = events.len() + 5;
+        let all: Vec<_> = (0..n_all).map(|_| whole.next().unwrap().id).collect();
         let mut resumed = server.stream(&path, Some(&last));
         let told: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
         let rest: Vec<_> = (told.len()..all.len()).map(|_| resumed.next().unwrap().id).collect();
