@@ -1,20 +1,28 @@
 //! `haft pending`: what waits for someone.
 
+use std::num::NonZeroU16;
+
 use serde_json::{Value, json};
 
 use crate::Verdict;
-use crate::api::{Api, Reach, StoreUse, short};
+use crate::api::{Api, Listed, Reach, StoreUse, short};
 use crate::command::over_api;
 use crate::terminal::{
     Paint, Table, Tone, ago, arguments_line, fitted, left, now, say, say_json, wait_card,
 };
 use haft_core::Timestamp;
 
-/// Lists what waits for someone, what ends first at the top; a call shows one of them whole.
+/// How many are read at once.
+const PAGE: usize = 500;
+
+/// Lists what waits for someone, calls in doubt first; a call shows one of them whole.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The call, or the beginning of its id.
     call: Option<String>,
+    /// How many to list at most. Default: all of them.
+    #[arg(long, value_name = "N", conflicts_with = "call")]
+    limit: Option<NonZeroU16>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -40,9 +48,12 @@ async fn show(api: &Api, args: &Args, call: &str) -> anyhow::Result<Verdict> {
 }
 
 async fn list(api: &Api, args: &Args) -> anyhow::Result<Verdict> {
-    let waits = api.pending().await?;
+    let most = args.limit.map(|limit| usize::from(limit.get()));
+    let page = most.unwrap_or(PAGE).min(PAGE);
+    let path = format!("/haft/v1/pending?limit={page}");
+    let Listed { rows: waits, has_more } = api.pages(&path, most).await?;
     if args.reach.wants_json() {
-        say_json(&json!({ "data": waits }))?;
+        say_json(&json!({ "data": waits, "has_more": has_more }))?;
         return Ok(Verdict::Holds);
     }
     if waits.is_empty() {
@@ -54,7 +65,10 @@ async fn list(api: &Api, args: &Args) -> anyhow::Result<Verdict> {
     let now = now();
     for wait in &waits {
         let at = |member: &str| wait[member].as_i64().map_or(now, Timestamp::from_ms);
-        let arguments = wait["arguments"].as_object().map(arguments_line).unwrap_or_default();
+        let arguments = match wait["unreadable"].as_str() {
+            Some(_) => "cannot be read".to_owned(),
+            None => wait["arguments"].as_object().map(arguments_line).unwrap_or_default(),
+        };
         table.row([
             (short(text(wait, "call"), &ids), Some(Tone::Accent)),
             (awaited(text(wait, "kind")).to_owned(), None),
@@ -65,6 +79,17 @@ async fn list(api: &Api, args: &Args) -> anyhow::Result<Verdict> {
         ]);
     }
     say(&table.shown(Paint::stdout()));
+    if has_more {
+        eprintln!("\nThere are more; without `--limit` all of them are listed.");
+    }
+    let n_unreadable = waits.iter().filter(|wait| wait["unreadable"].is_string()).count();
+    if n_unreadable > 0 {
+        let said = format!(
+            "{n_unreadable} of them cannot be read; `haft audit verify` says what is wrong with \
+             their sessions."
+        );
+        eprintln!("\n{}", fitted(&said, 0));
+    }
     let hint = "`haft pending CALL` shows one whole; `haft approve`, `deny`, `answer` and `settle` decide.";
     eprintln!("\n{}", fitted(hint, 0));
     Ok(Verdict::Holds)

@@ -51,7 +51,7 @@ impl Clock {
 
     /// Returns the moment by which the store looks for due work: its own clock, unless a test
     /// moves time.
-    pub(crate) fn moment(&self) -> Moment {
+    pub fn moment(&self) -> Moment {
         match self {
             Self::System => Moment::Clock,
             Self::Ahead(_) | Self::Manual(_) => Moment::At(self.now()),

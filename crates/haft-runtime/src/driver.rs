@@ -12,7 +12,8 @@ use haft_core::session::{
 use haft_core::{Actor, CallId, Millis, SessionId};
 use haft_store::Error as StoreError;
 use haft_store::{
-    Append, AppendError, CreateError, Fence, FollowedBy, NewSession, NodeId, Store, Tenant, Wake,
+    Append, AppendError, CreateError, Fence, FollowedBy, Loaded, NewSession, NodeId, Store, Tenant,
+    Wake,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -27,7 +28,7 @@ use crate::job::Done;
 use crate::live::{Live, LiveStream};
 use crate::node_lease::{NodeLease, Term, Uptime};
 use crate::performer::Performer;
-use crate::session_task::{Letter, SessionTask};
+use crate::session_task::{Letter, SessionTask, Standing};
 use crate::supervision::supervise;
 use crate::sweeper;
 
@@ -239,9 +240,21 @@ impl<P: Performer> Driver<P> {
         session: SessionId,
         resolved: Resolved,
     ) -> Result<Reply, InputError> {
+        self.resolve_seen(session, None, resolved).await
+    }
+
+    /// Ends a wait in a session that has just been loaded, which is then not read again unless
+    /// someone else has appended to it meanwhile.
+    pub(crate) async fn resolve_seen(
+        &self,
+        session: SessionId,
+        seen: Option<Loaded>,
+        resolved: Resolved,
+    ) -> Result<Reply, InputError> {
         self.shared.asked.store(true, Ordering::Relaxed);
         let (call, id, kind) = (resolved.call, resolved.id, resolved.resolution.kind());
-        match self.record(session, Input::Resolved(resolved)).await {
+        let resolved = Input::Resolved(resolved);
+        match Shared::record_seen(&self.shared, session, seen, resolved).await {
             Err(InputError::Refused(Refusal::Stale(Stale::Unknown))) => {
                 let decided = self.decided(session, call).await?;
                 if decided.resolution == Some(id) && decided.kind == kind {
@@ -447,7 +460,7 @@ impl<P: Performer> Shared<P> {
     }
 
     /// Sends a letter to a session's task, starting one if it is at rest.
-    fn post(shared: &Arc<Self>, session: SessionId, letter: Letter) -> Result<(), InputError> {
+    fn post(shared: &Arc<Self>, session: SessionId, mut letter: Letter) -> Result<(), InputError> {
         let mut table = shared.table();
         if shared.is_draining() {
             return Err(InputError::ShuttingDown);
@@ -458,7 +471,9 @@ impl<P: Performer> Shared<P> {
         }
         let at_work = table.at_work.entry(session).or_insert_with(|| {
             let (mailbox, letters) = mpsc::channel(MAILBOX_MAX);
-            let task = SessionTask::new(Arc::clone(shared), session, letters, mailbox.clone());
+            let standing = letter.take_standing();
+            let shared = Arc::clone(shared);
+            let task = SessionTask::new(shared, session, letters, mailbox.clone(), standing);
             tokio::spawn(task.run());
             AtWork { mailbox, state: None }
         });
@@ -467,7 +482,7 @@ impl<P: Performer> Shared<P> {
 
     pub(crate) fn wake(shared: &Arc<Self>, session: SessionId, wake: Option<Wake>) {
         // A full mailbox is being read, and when this node goes away another one will look.
-        Self::post(shared, session, Letter::Wake(wake)).unwrap_or_default();
+        Self::post(shared, session, Letter::Wake(wake, None)).unwrap_or_default();
     }
 
     /// Tells what a job did whose session went on without it: if the call is in doubt, nobody need
@@ -512,10 +527,28 @@ impl<P: Performer> Shared<P> {
         session: SessionId,
         input: Input,
     ) -> Result<Reply, InputError> {
+        Self::record_seen(shared, session, None, input).await
+    }
+
+    /// Records an input in a session that has perhaps just been loaded.
+    async fn record_seen(
+        shared: &Arc<Self>,
+        session: SessionId,
+        mut seen: Option<Loaded>,
+        input: Input,
+    ) -> Result<Reply, InputError> {
         loop {
-            let loaded = shared.store.load(session).await?.ok_or(InputError::UnknownSession)?;
+            let was_seen = seen.is_some();
+            let loaded = match seen.take() {
+                Some(loaded) => loaded,
+                None => shared.store.load(session).await?.ok_or(InputError::UnknownSession)?,
+            };
             let now = shared.clock.now();
-            let decision = accept(&loaded.state, now, input.clone())?;
+            let decision = match accept(&loaded.state, now, input.clone()) {
+                // The session may have moved on since it was looked at.
+                Err(_) if was_seen => continue,
+                decision => decision?,
+            };
             if decision.events.is_empty() {
                 return Ok(decision.reply);
             }
@@ -538,7 +571,10 @@ impl<P: Performer> Shared<P> {
                         events: append.events.into(),
                     });
                     let wake = Wake { session, seq: head.seq };
-                    if Self::post(shared, session, Letter::Wake(Some(wake))).is_err() {
+                    let snapshot_seq = loaded.head.seq - loaded.replayed;
+                    let standing = Standing { state: decision.state, head, snapshot_seq };
+                    let letter = Letter::Wake(Some(wake), Some(Box::new(standing)));
+                    if Self::post(shared, session, letter).is_err() {
                         Self::leave_to_others(shared, session);
                     }
                     return Ok(decision.reply);

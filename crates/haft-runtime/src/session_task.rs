@@ -16,7 +16,8 @@ use haft_core::session::{
     Decision, Event, Input, Refusal, Reply, State, ToolChanged, decide, note,
 };
 use haft_store::{
-    AcquireError, Append, AppendError, ErrorKind, Fence, FollowedBy, Lease, SNAPSHOT_EVERY, Wake,
+    AcquireError, Append, AppendError, ErrorKind, Fence, FollowedBy, Lease, Loaded, SNAPSHOT_EVERY,
+    Wake,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,7 +43,28 @@ pub(crate) enum Letter {
     /// A job was not begun, because the node's lease was over by then; under which number.
     NotBegun(Box<Task>, u64),
     /// Look again at what can go on, because of this wake in the store or because it is time.
-    Wake(Option<Wake>),
+    /// Whoever appended what caused it hands in where the session stood then.
+    Wake(Option<Wake>, Option<Box<Standing>>),
+}
+
+impl Letter {
+    /// Takes out where the session stood, for a task that has read nothing yet.
+    pub(crate) fn take_standing(&mut self) -> Option<Box<Standing>> {
+        match self {
+            Self::Wake(_, standing) => standing.take(),
+            Self::Input(..) | Self::Done(_) | Self::NotBegun(..) => None,
+        }
+    }
+}
+
+/// Where a session stood at an entry of its log. Whoever takes the session over while its log ends
+/// there need not read it again.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) state: State,
+    pub(crate) head: Head,
+    /// The place of the snapshot from which it was read.
+    pub(crate) snapshot_seq: u64,
 }
 
 pub(crate) struct SessionTask<P> {
@@ -59,6 +81,8 @@ pub(crate) struct SessionTask<P> {
     head: Head,
     state: Arc<State>,
     snapshot_seq: u64,
+    /// Where the session stood when someone here appended to it last, until it is taken over.
+    standing: Option<Box<Standing>>,
     /// Whether the log may be longer than `head` says: after a write of unknown outcome.
     doubts_head: bool,
     /// Whether something may be recorded as begun that nobody does: a write of unknown outcome
@@ -107,6 +131,7 @@ impl<P: Performer> SessionTask<P> {
         session: SessionId,
         letters: mpsc::Receiver<Letter>,
         mailbox: mpsc::Sender<Letter>,
+        standing: Option<Box<Standing>>,
     ) -> Self {
         Self {
             shared,
@@ -120,6 +145,7 @@ impl<P: Performer> SessionTask<P> {
             head: Head::EMPTY,
             state: Arc::default(),
             snapshot_seq: 0,
+            standing,
             doubts_head: false,
             owes_effects: false,
             run: None,
@@ -152,8 +178,12 @@ impl<P: Performer> SessionTask<P> {
             AcquireError::UnknownSession => InputError::UnknownSession,
             AcquireError::Store(error) => InputError::Store(error),
         })?;
+        let head = lease.head;
         self.hold = Some(Hold { lease, term });
-        self.reload().await?;
+        match self.standing.take().filter(|standing| standing.head == head) {
+            Some(standing) => self.stand_at(*standing),
+            None => self.reload().await?,
+        }
         if self.shared.is_draining() {
             return Err(InputError::ShuttingDown);
         }
@@ -194,11 +224,15 @@ impl<P: Performer> SessionTask<P> {
     async fn reload(&mut self) -> Result<(), InputError> {
         let loaded = self.shared.store.load(self.session).await?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
-        self.snapshot_seq = loaded.head.seq - loaded.replayed;
-        self.head = loaded.head;
-        self.stand(loaded.state);
-        self.doubts_head = false;
+        self.stand_at(Standing::of(loaded));
         Ok(())
+    }
+
+    fn stand_at(&mut self, standing: Standing) {
+        self.snapshot_seq = standing.snapshot_seq;
+        self.head = standing.head;
+        self.stand(standing.state);
+        self.doubts_head = false;
     }
 
     /// The session stands here, for everyone to see.
@@ -283,7 +317,12 @@ impl<P: Performer> SessionTask<P> {
                 stepped
             }
             Letter::NotBegun(task, number) => self.begin_again(*task, number).await,
-            Letter::Wake(wake) => {
+            Letter::Wake(wake, standing) => {
+                // The log is the same for everyone, so that what someone read further on is where
+                // the session stands.
+                if let Some(standing) = standing.filter(|it| it.head.seq > self.head.seq) {
+                    self.stand_at(*standing);
+                }
                 // What it is about may have been read already; a wake that is about nothing in
                 // particular has no place in the log.
                 self.doubts_head |= wake.is_none_or(|it| it.seq == 0 || it.seq > self.head.seq);
@@ -346,7 +385,7 @@ impl<P: Performer> SessionTask<P> {
             Letter::Input(_, answer) => answer.send(Err(trouble.clone())).unwrap_or_default(),
             Letter::Done(_) | Letter::NotBegun(..) => self.backlog.push_back(letter),
             // Its claim lapses, and the session is looked at anyway once the store is back.
-            Letter::Wake(_) => self.doubts_head = true,
+            Letter::Wake(..) => self.doubts_head = true,
         }
     }
 
@@ -473,6 +512,13 @@ impl<P: Performer> SessionTask<P> {
             Ok(None) => InputError::UnknownSession,
             Err(error) => InputError::Store(error),
         }
+    }
+}
+
+impl Standing {
+    pub(crate) fn of(loaded: Loaded) -> Self {
+        let snapshot_seq = loaded.head.seq - loaded.replayed;
+        Self { state: loaded.state, head: loaded.head, snapshot_seq }
     }
 }
 

@@ -67,6 +67,22 @@ pub struct HeldGrant {
     undecided: Vec<Taken>,
 }
 
+impl HeldGrant {
+    /// Takes back what was taken for the very wait for which a grant is looked for: whoever took it
+    /// has died, or is about to offer the same. A wait is ended once, so that of all who offer it the
+    /// same use at most one is recorded.
+    fn take_back_for(&mut self, wanted: &Wanted<'_>) -> Option<Taken> {
+        let is_it = |taken: &Taken| {
+            let of = (taken.session, taken.call, taken.round);
+            taken.round.is_some() && of == (wanted.session, wanted.call, wanted.round)
+        };
+        let at = self.undecided.iter().position(is_it)?;
+        let taken = self.undecided.remove(at);
+        self.grant.put_back(&taken.used);
+        Some(taken)
+    }
+}
+
 /// A use that was taken for a call before the call was decided about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Taken {
@@ -79,6 +95,13 @@ struct Taken {
     /// The end of the session's log when it was taken; what was decided stands after it.
     after_seq: u64,
     until: Timestamp,
+    /// How often it was taken anew for the same wait, because nothing had come of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    n_again: u32,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 impl Taken {
@@ -213,13 +236,14 @@ impl Ledger {
         }
     }
 
-    /// Returns the grants that may have calls to settle.
-    pub(crate) async fn fresh(&self) -> Result<Vec<Fresh>, LedgerError> {
+    /// Returns the grants that may have calls to settle. A note that cannot be read stands in for
+    /// itself, and hides none of the others.
+    pub(crate) async fn fresh(&self) -> Result<Vec<Result<Fresh, LedgerError>>, LedgerError> {
         let mut fresh = Vec::new();
         for place in self.places(&notes_tenant()?, NOTES_SPACE, |_| true).await? {
             let Some(note) = self.store.version(&place, Which::Latest).await? else { continue };
             let Some(body) = note.body else { continue };
-            fresh.push(json::read_stored(&body).map_err(LedgerError::unreadable)?);
+            fresh.push(json::read_stored(&body).map_err(LedgerError::unreadable));
         }
         Ok(fresh)
     }
@@ -240,7 +264,9 @@ impl Ledger {
         self.take_from(&fresh.place()?, wanted, after_seq).await
     }
 
-    /// Puts a use back whose call refused it: someone else had ended the wait.
+    /// Puts a use back whose call refused it: someone else had ended the wait. If the same use was
+    /// offered to the same wait by several, one of them may have been taken, and the log tells; as
+    /// long as it does not, only whoever offered it alone can know that it was not used.
     pub(crate) async fn put_back(
         &self,
         fresh: &Fresh,
@@ -253,7 +279,12 @@ impl Ledger {
             let is_it = |taken: &Taken| taken.session == session && taken.call == call;
             let Some(at) = held.undecided.iter().position(is_it) else { return Ok(()) };
             let taken = held.undecided.remove(at);
-            held.grant.put_back(&taken.used);
+            match self.fate(&taken).await? {
+                Fate::Used => {}
+                Fate::Unused => held.grant.put_back(&taken.used),
+                Fate::Undecided if taken.n_again == 0 => held.grant.put_back(&taken.used),
+                Fate::Undecided => return Ok(()),
+            }
             let expected = Expected::Version(version);
             match self.put(place.clone(), expected, Some(&held), &Actor::system()).await? {
                 Outcome::Written => return Ok(()),
@@ -327,6 +358,7 @@ impl Ledger {
             }
             let mut held = self.looked_up(held).await?;
             let now = self.clock.now();
+            let earlier = held.take_back_for(&wanted);
             let Ok(used) = held.grant.covers(wanted.contract, wanted.arguments, now) else {
                 return Ok(None);
             };
@@ -337,7 +369,12 @@ impl Ledger {
             }
             let until = now + SHOWN_FOR;
             let shown = held.grant.take(&used, until);
-            held.undecided.push(Taken { session, call, used, round, after_seq, until });
+            let (after_seq, n_again) = match earlier {
+                // Whoever took it first may yet be recorded, and where that is to be found stays.
+                Some(earlier) => (earlier.after_seq, earlier.n_again + 1),
+                None => (after_seq, 0),
+            };
+            held.undecided.push(Taken { session, call, used, round, after_seq, until, n_again });
             let expected = Expected::Version(version);
             match self.put(place.clone(), expected, Some(&held), &Actor::system()).await? {
                 Outcome::Written => return Ok(Some(shown)),

@@ -23,6 +23,8 @@ import { toolsView } from "./views/tools.js";
  * @property {(text: string) => void} style Gives the page a style for as long as the view is shown.
  * @property {() => Promise<Map<string, any>>} tools The registered tools, by name.
  * @property {import("./haft.js").Pending[]} waiting What waits, as last heard.
+ * @property {boolean} waitsMore Whether more waits than that.
+ * @property {() => Promise<void>} showMoreWaiting Reads another page of it.
  * @property {(listener: () => void) => void} onWaiting
  * @property {(error: unknown) => void} failed
  */
@@ -110,6 +112,9 @@ class Console {
     this.styles = new Set();
     /** @type {import("./haft.js").Pending[]} */
     this.waiting = [];
+    this.waitsMore = false;
+    /** How much of what waits is wanted: as much as was asked to be shown. */
+    this.wanted = 1;
     /** @type {(() => void)[]} */
     this.listeners = [];
     /** @type {Promise<Map<string, any>> | null} */
@@ -127,12 +132,19 @@ class Console {
 
   async look() {
     try {
-      this.waiting = (await this.haft.pending()).data;
+      const { data, has_more } = await this.haft.pending(this.wanted);
+      this.waiting = data;
+      this.waitsMore = has_more;
       this.showNav();
       for (const listener of this.listeners) listener();
     } catch (error) {
       if (error instanceof HaftError && error.status === 401) this.leave();
     }
+  }
+
+  async showMoreWaiting() {
+    this.wanted = this.waiting.length + 1;
+    await this.look();
   }
 
   leave() {
@@ -145,11 +157,12 @@ class Console {
     const current = this.current();
     const isDark = getComputedStyle(document.documentElement).colorScheme === "dark";
     const count = this.waiting.filter((pending) => pending.kind !== "client_exec").length;
-    document.title = `${count > 0 ? `(${count}) ` : ""}${VIEWS[current]?.name ?? "Haft"} · Haft`;
+    const counted = `${count}${this.waitsMore ? "+" : ""}`;
+    document.title = `${count > 0 ? `(${counted}) ` : ""}${VIEWS[current]?.name ?? "Haft"} · Haft`;
     fill(this.nav,
       h("a", { class: "brand", href: "#/inbox", "aria-label": "Haft, inbox" }, h("img", { src: "/console/icon.svg", alt: "" }), h("span", {}, "Haft")),
       Object.entries(VIEWS).map(([path, { name, icon: sign }]) => h("a", { class: "nav", href: `#/${path}`, "aria-current": path === current ? "page" : false },
-        icon(sign), h("span", {}, name), path === "inbox" && count > 0 ? h("span", { class: "count", "aria-label": `${count} waiting` }, count) : null)),
+        icon(sign), h("span", {}, name), path === "inbox" && count > 0 ? h("span", { class: "count", "aria-label": `${counted} waiting` }, counted) : null)),
       h("span", { class: "spring" }),
       h("p", { class: "who", title: `Tenant ${this.me.tenant}` }, this.me.actor.id),
       h("div", { class: "tools" },
@@ -181,6 +194,10 @@ class Console {
       get waiting() {
         return self.waiting;
       },
+      get waitsMore() {
+        return self.waitsMore;
+      },
+      showMoreWaiting: () => this.showMoreWaiting(),
       onLeave: (close) => void this.leaving.push(close),
       style: (text) => this.style(text),
       onWaiting: (listener) => void this.listeners.push(listener),

@@ -47,6 +47,7 @@
  * @property {boolean} [may_grant]
  * @property {number} expires_at
  * @property {number} [since]
+ * @property {string} [unreadable] Why its session's log cannot be read; then nothing else of the call is known.
  * @property {Decision} [decision] Set when the wait is over.
  */
 
@@ -112,9 +113,23 @@ export class Haft {
     this.clockSkew = 0;
   }
 
-  /** What waits for someone, over all sessions; what ends first comes first. @returns {Promise<{ data: Pending[] }>} */
-  pending() {
-    return this.get("/pending");
+  /**
+   * What waits for someone, over all sessions: calls in doubt first, then what ends first. At least `wanted` of it, as
+   * far as there is that much.
+   * @param {number} [wanted]
+   * @returns {Promise<{ data: Pending[], has_more: boolean, unreadable: number }>}
+   */
+  async pending(wanted = 1) {
+    /** @type {Pending[]} */
+    const data = [];
+    let [next, unreadable] = ["", 0];
+    do {
+      const page = await this.get(`/pending?limit=100${next && `&page=${encodeURIComponent(next)}`}`);
+      data.push(...page.data);
+      unreadable += page.unreadable;
+      next = page.next_page ?? "";
+    } while (next && data.length < wanted);
+    return { data, has_more: next !== "", unreadable };
   }
 
   /**
@@ -238,6 +253,22 @@ export class Haft {
    */
   async v1(method, path, body) {
     return (await this.request(method, `/v1${path}`, body)).json();
+  }
+
+  /**
+   * Reads a list of the wire API to its end. The path has a query already.
+   * @param {string} path
+   * @returns {Promise<any[]>}
+   */
+  async v1All(path) {
+    const data = [];
+    let next = "";
+    do {
+      const page = await this.v1("GET", `${path}${next && `&page=${encodeURIComponent(next)}`}`);
+      data.push(...(page.data ?? []));
+      next = page.next_page ?? "";
+    } while (next);
+    return data;
   }
 
   /**

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
 use haft_mcp::{AddedCommands, Mounted, Mounts};
-use haft_runtime::{Clock, Haft, fresh_bits};
+use haft_runtime::{Haft, fresh_bits};
 use haft_store::{Store, Tenant};
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +75,11 @@ impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
         Self(Arc::new(Inner {
             objects: Objects::new(haft.store().clone()),
-            presence: Presence::new(haft.store().clone(), haft.driver().node().clone()),
+            presence: Presence::new(
+                haft.store().clone(),
+                haft.driver().node().clone(),
+                haft.clock(),
+            ),
             haft,
             keys,
             feeds: Feeds::default(),
@@ -174,7 +178,7 @@ impl App {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        Clock::System.now()
+        self.0.haft.now()
     }
 
     /// Makes an id: ordered by time, unguessable, with a prefix that says what it names.

@@ -30,6 +30,12 @@ impl Caller {
         *owner == self.actor || self.holds(Scope::Approve)
     }
 
+    /// Returns whose sessions a list shows the caller when it does not show all of the tenant's:
+    /// what [`Self::may_see`] says of each, for a query to ask of all.
+    pub(crate) fn sees_only(&self) -> Option<Actor> {
+        (!self.holds(Scope::Approve)).then(|| self.actor.clone())
+    }
+
     /// Whether the caller may change what someone opened.
     pub(crate) fn may_change(&self, owner: &Actor) -> bool {
         *owner == self.actor || self.holds(Scope::Admin)

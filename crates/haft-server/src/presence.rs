@@ -11,11 +11,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haft_core::session::{ClientGone, Input, SuspensionKind};
-use haft_core::tool::Ownership;
+use haft_core::session::{ClientGone, Input};
 use haft_core::{Millis, SessionId};
-use haft_runtime::{Outage, supervise};
-use haft_store::{Attendance, ClientNote, Moment, NodeId, Page, Pending, PendingFilter, Store};
+use haft_runtime::{Clock, InputError, Outage, supervise};
+use haft_store::{Abandoned, Attendance, ClientNote, NodeId, Page, Store};
 
 use crate::app::App;
 use crate::error::Error;
@@ -31,6 +30,7 @@ const PAGE: u32 = 256;
 pub(crate) struct Presence {
     store: Store,
     node: NodeId,
+    clock: Clock,
     here: Arc<Mutex<Here>>,
     /// Held while the store is told, so that it hears of changes in their order.
     telling: Arc<tokio::sync::Mutex<()>>,
@@ -54,8 +54,8 @@ pub(crate) struct Present {
 }
 
 impl Presence {
-    pub(crate) fn new(store: Store, node: NodeId) -> Self {
-        Self { store, node, here: Arc::default(), telling: Arc::default() }
+    pub(crate) fn new(store: Store, node: NodeId, clock: Clock) -> Self {
+        Self { store, node, clock, here: Arc::default(), telling: Arc::default() }
     }
 
     /// Takes a client in. Every node knows of it when this returns; if the store has trouble, soon
@@ -81,20 +81,16 @@ impl Presence {
         if notes.is_empty() {
             return Ok(());
         }
-        let told = self.store.note_clients(&self.node, notes, Moment::Clock).await;
+        let told = self.store.note_clients(&self.node, notes, self.clock.moment()).await;
         if told.is_err() {
             self.lock().untold.extend(untold);
         }
         Ok(told?)
     }
 
-    /// Returns whether a call that waits has waited long enough for nobody.
-    async fn is_abandoned(&self, wait: &Pending, tool: &str, grace: Millis) -> Result<bool, Error> {
-        if self.lock().clients.contains_key(&(wait.session, tool.to_owned())) {
-            return Ok(false);
-        }
-        let away = self.store.client_away_for(wait.session, tool, Moment::Clock).await?;
-        Ok(away.is_none_or(|away| away >= grace))
+    /// Returns whether a client for a tool of a session is connected to this node.
+    fn is_here(&self, session: SessionId, tool: &str) -> bool {
+        self.lock().clients.contains_key(&(session, tool.to_owned()))
     }
 
     /// A panic while it is held leaves it whole.
@@ -170,36 +166,37 @@ async fn watch(app: App, grace: Millis) {
     }
 }
 
+/// Ends the calls whose client has been away for too long. The store says which those are, so that a
+/// look costs what there is to end and not what waits. One that cannot be ended is tried again at
+/// the next look, and keeps none of the others from being ended.
 async fn look(app: &App, grace: Millis) -> Result<(), Error> {
-    let kind = Some(SuspensionKind::ClientExec);
-    let filter = PendingFilter { tenant: None, session: None, kind };
-    app.presence().tell().await?;
-    let (now, mut page) = (app.now(), Page::first(PAGE));
+    let presence = app.presence();
+    presence.tell().await?;
+    let (now, mut page) = (presence.clock.moment(), Page::first(PAGE));
     loop {
-        let waits = app.store().pending(&filter, &page).await?;
-        for wait in waits.iter().filter(|wait| wait.since + grace <= now) {
-            end_if_abandoned(app, wait, grace).await?;
-        }
-        match waits.last() {
-            Some(last) if waits.len() == PAGE as usize => page = Page::after(last.cursor(), PAGE),
-            _ => return Ok(()),
+        let abandoned = app.store().abandoned(grace, now, &page).await?;
+        let Some(last) = abandoned.last() else { return Ok(()) };
+        page = Page::after(last.cursor(), PAGE);
+        for wait in &abandoned {
+            // The store may not have heard of one who came this moment.
+            if !presence.is_here(wait.session, &wait.tool) {
+                end(app, wait).await;
+            }
         }
     }
 }
 
-async fn end_if_abandoned(app: &App, wait: &Pending, grace: Millis) -> Result<(), Error> {
-    let Some(loaded) = app.store().load(wait.session).await? else { return Ok(()) };
-    let Some(open) = loaded.state.as_open() else { return Ok(()) };
-    let Some(call) = open.call(wait.call) else { return Ok(()) };
-    let called = open.config.toolset.called(call.contract.tool.as_str());
-    let is_a_programs = call.contract.ownership == Ownership::Custom;
-    if is_a_programs || !app.presence().is_abandoned(wait, called, grace).await? {
-        return Ok(());
+async fn end(app: &App, wait: &Abandoned) {
+    let Abandoned { session, call, round, .. } = *wait;
+    let gone = Input::ClientGone(ClientGone { call, round });
+    match app.haft().driver().input(session, gone).await {
+        Ok(_) => {}
+        // Whoever was faster has ended the wait, which is as good.
+        Err(error @ InputError::Refused(_)) => {
+            tracing::debug!(%session, %call, %error, "a call without a client was not ended");
+        }
+        Err(error) => {
+            tracing::warn!(%session, %call, %error, "a call without a client cannot be ended yet");
+        }
     }
-    let gone = ClientGone { call: wait.call, round: wait.round };
-    // Whoever was faster has ended the wait, which is as good.
-    if let Err(error) = app.haft().driver().input(wait.session, Input::ClientGone(gone)).await {
-        tracing::debug!(%error, "a call without a client was not ended");
-    }
-    Ok(())
 }

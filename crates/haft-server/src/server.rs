@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use haft_core::Millis;
 use haft_mcp::{AddedCommands, McpServer, Mounts};
-use haft_runtime::{Clock, Haft, supervise};
+use haft_runtime::{Haft, supervise};
 use tokio::net::TcpListener;
 
 use crate::app::{App, Hosts};
@@ -126,7 +126,7 @@ impl Server {
         let address = listener.local_addr()?;
         let keys = Keys::new(haft.store().clone(), config.admin_key.as_deref());
         let keys = keys.with_local(config.local_key.as_deref());
-        let first_key = keys.first(Clock::System.now()).await?;
+        let first_key = keys.first(haft.now()).await?;
         // Who listens on every address is called by names that only the operator knows.
         let hosts = match address.ip().is_unspecified() && config.hosts.is_empty() {
             true => Hosts::Any,

@@ -41,14 +41,18 @@ impl Session {
         }
         let beside = app.objects().find(tenant, Sort::Session, id, Which::Latest).await?;
         let beside = beside.ok_or_else(missing)?;
-        let first = app.store().entries(session, 0, 1).await?;
-        let first = first.first().ok_or_else(missing)?;
-        let Event::SessionOpened { config, by: owner, .. } = first.event()? else {
-            return Err(missing());
+        // Who opened a session and how is in its state for as long as it is open.
+        let (owner, config) = match &loaded.state {
+            State::Open(open) => (open.opened_by.clone(), (*open.config).clone()),
+            State::Unopened | State::Ended { .. } => {
+                let first = app.store().entries(session, 0, 1).await?;
+                match first.first().ok_or_else(missing)?.event()? {
+                    Event::SessionOpened { config, by, .. } => (by, (*config).clone()),
+                    _ => return Err(missing()),
+                }
+            }
         };
-        let last = app.store().entries(session, loaded.head.seq.saturating_sub(1), 1).await?;
-        let updated_at = last.first().map_or(first.at, |last| last.at).max(beside.at);
-        let (created_at, config) = (first.at, (*config).clone());
+        let (created_at, updated_at) = (loaded.created_at, loaded.updated_at.max(beside.at));
         Ok(Self { id: session, loaded, owner, config, created_at, updated_at, beside })
     }
 
@@ -77,10 +81,6 @@ impl Session {
                 Err(Error::new(Kind::Permission, message))
             }
         }
-    }
-
-    pub(crate) fn is_seen_by(&self, caller: &Caller) -> bool {
-        caller.may_see(&self.owner)
     }
 
     /// What was attached to it, as it is kept.

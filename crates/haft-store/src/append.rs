@@ -10,7 +10,7 @@ use haft_core::{Millis, SessionId, Timestamp};
 
 use crate::error::{Error, ErrorKind};
 use crate::name::{NodeId, Tenant};
-use crate::rows::{Notice, Rows};
+use crate::rows::{CallChange, Notice, Rows};
 use crate::work::Moment;
 
 /// Events to append to a session, decided upon what the log said up to `expected`.
@@ -213,6 +213,18 @@ impl Prepared {
     /// The place in the log of what a notice tells.
     pub(crate) fn seq_of(&self, notice: &Notice) -> u64 {
         self.expected.seq + 1 + notice.offset
+    }
+
+    /// The places in the log of what is told of a call, as its row has them.
+    pub(crate) fn told(&self, change: &CallChange) -> Option<String> {
+        let seq = |offset: &u64| (self.expected.seq + 1 + offset).to_string();
+        let told: Vec<String> = change.told_offsets.iter().map(seq).collect();
+        (!told.is_empty()).then(|| told.join(","))
+    }
+
+    /// The place in the log of what says how the session behaves from here on.
+    pub(crate) fn config_seq(&self) -> Option<u64> {
+        self.rows.config_offset.map(|offset| self.expected.seq + 1 + offset)
     }
 
     /// Whether a wake is left for whoever looks after the session.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use haft_core::SessionId;
+use haft_core::journal::JournalError;
 
 /// Something that keeps the store from doing its work.
 ///
@@ -48,7 +49,8 @@ impl Error {
         Self { kind, context: context.into() }
     }
 
-    pub(crate) fn corrupt(context: impl fmt::Display) -> Self {
+    /// Returns the error for something in the store that cannot be read as what it is.
+    pub fn corrupt(context: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Corrupt, format!("a stored row cannot be read: {context}"))
     }
 
@@ -111,3 +113,10 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// An entry of a log that cannot be read is a damaged store.
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        Self::corrupt(error)
+    }
+}

@@ -63,4 +63,7 @@ pub use session::{
     StoredCall, VerifyError,
 };
 pub use store::{Changes, Store};
-pub use work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};
+pub use work::{
+    Abandoned, AbandonedCursor, CursorError, Due, DueWork, Moment, Pending, PendingCursor,
+    PendingFilter, Wake,
+};

@@ -80,6 +80,8 @@ pub struct Measures {
     answers: AtomicU64,
     retries: AtomicU64,
     tokens: [AtomicU64; 3],
+    /// How often a session was loaded.
+    loads: AtomicU64,
     /// How often each background loop of the node panicked, by its name.
     loop_panics: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -106,8 +108,18 @@ impl Measures {
             answers: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             tokens: std::array::from_fn(|_| AtomicU64::new(0)),
+            loads: AtomicU64::new(0),
             loop_panics: Mutex::default(),
         }
+    }
+
+    /// Returns how many sessions were loaded: read, and folded from their logs.
+    pub fn loads(&self) -> u64 {
+        self.loads.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_load(&self) {
+        self.loads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that a background loop of the node began, so that it is listed before it panics.

@@ -5,7 +5,8 @@
 //! admitted and started in one transition.
 
 use haft_core::session::{DecidedBy, Event, RecoveryPlan, SuspensionKind, VerifyFinding};
-use haft_core::{CallId, CallResult, ErrorClass, Outcome, SessionId, Timestamp};
+use haft_core::tool::Ownership;
+use haft_core::{Actor, CallId, CallResult, ErrorClass, Outcome, SessionId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -95,6 +96,9 @@ pub(crate) struct Rows {
     /// Said when the session is opened, and never again.
     pub(crate) agent: Option<String>,
     pub(crate) parent: Option<SessionId>,
+    pub(crate) opened_by: Option<String>,
+    /// Which event of the append says how the session behaves from here on.
+    pub(crate) config_offset: Option<u64>,
     pub(crate) calls: Vec<CallChange>,
     pub(crate) notices: Vec<Notice>,
 }
@@ -113,11 +117,29 @@ pub(crate) struct CallChange {
     pub(crate) call: CallId,
     /// The name that was asked for, when the call is heard of for the first time.
     pub(crate) asked_for: Option<String>,
-    pub(crate) stage: CallStage,
+    /// Where it stands from here on; `None` when it stands where it did.
+    pub(crate) stage: Option<CallStage>,
     pub(crate) class: Option<ErrorClass>,
     pub(crate) decided: Option<DecidedBy>,
     pub(crate) wait: Option<WaitChange>,
     pub(crate) retry: Option<RetryChange>,
+    /// Which events of the append are shown to whoever is asked about the call.
+    pub(crate) told_offsets: Vec<u64>,
+    /// Whether the program that made the session answers for the call, when the append says so.
+    pub(crate) is_custom: Option<bool>,
+}
+
+/// Returns who opened a session, as the rows have it.
+pub(crate) fn opener(event: &Event) -> Option<String> {
+    match event {
+        Event::SessionOpened { by, .. } => Some(actor(by)),
+        _ => None,
+    }
+}
+
+/// Writes an actor as one text, which is equal for equal actors only: a kind has no colon.
+pub(crate) fn actor(actor: &Actor) -> String {
+    format!("{}:{}", word(&actor.kind), actor.id.as_str())
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -135,8 +157,9 @@ pub(crate) enum RetryChange {
 impl Rows {
     pub(crate) fn of(at: Timestamp, events: &[Event]) -> Self {
         let mut rows = Self::default();
-        for event in events {
+        for (offset, event) in events.iter().enumerate() {
             rows.take(at, event);
+            rows.note_place(offset as u64, event);
         }
         rows.leave_out_what_changes_nothing();
         rows.notices = notices(rows.status, events);
@@ -151,12 +174,37 @@ impl Rows {
         }
     }
 
+    /// Notes where the log says what a list shows, so that the list reads those entries and no
+    /// others.
+    fn note_place(&mut self, offset: u64, event: &Event) {
+        let call = match event {
+            Event::SessionOpened { .. } | Event::SessionReconfigured { .. } => {
+                self.config_offset = Some(offset);
+                return;
+            }
+            Event::CallProposed { call, .. }
+            | Event::CallSuspended { call, .. }
+            | Event::CallEndorsed { call, .. }
+            | Event::CallResolved { call, .. }
+            | Event::CallRedefined { call, .. }
+            | Event::CallBarred { call, .. } => *call,
+            _ => return,
+        };
+        let row = self.known(call);
+        row.told_offsets.push(offset);
+        if let Event::CallProposed { contract, .. } | Event::CallRedefined { contract, .. } = event
+        {
+            row.is_custom = Some(contract.ownership == Ownership::Custom);
+        }
+    }
+
     fn take(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::SessionOpened { config, parent, .. } => {
                 self.status = Some(SessionStatus::Idle);
                 self.agent = config.agent.as_ref().map(|agent| agent.id.clone());
                 self.parent = parent.map(|parent| parent.session);
+                self.opened_by = opener(event);
             }
             Event::TurnEnded { .. } => self.status = Some(SessionStatus::Idle),
             Event::TurnStarted { .. } => self.status = Some(SessionStatus::Working),
@@ -259,24 +307,30 @@ impl Rows {
     }
 
     fn call(&mut self, call: CallId, stage: CallStage) -> &mut CallChange {
+        let row = self.known(call);
+        row.stage = Some(stage);
+        row
+    }
+
+    fn known(&mut self, call: CallId) -> &mut CallChange {
         let at = match self.calls.iter().position(|row| row.call == call) {
             Some(at) => at,
             None => {
                 self.calls.push(CallChange {
                     call,
                     asked_for: None,
-                    stage,
+                    stage: None,
                     class: None,
                     decided: None,
                     wait: None,
                     retry: None,
+                    told_offsets: Vec::new(),
+                    is_custom: None,
                 });
                 self.calls.len() - 1
             }
         };
-        let row = &mut self.calls[at];
-        row.stage = stage;
-        row
+        &mut self.calls[at]
     }
 }
 

@@ -2,7 +2,7 @@
 
 use haft_core::journal::{Entry, Head, JournalError, replay};
 use haft_core::session::{DecidedBy, State};
-use haft_core::{CallId, ErrorClass, SessionId, Timestamp, json};
+use haft_core::{Actor, CallId, ErrorClass, SessionId, Timestamp, json};
 
 use crate::append::SNAPSHOT_FORMAT;
 use crate::error::Error;
@@ -34,6 +34,10 @@ pub struct Loaded {
     pub owner: Option<NodeId>,
     /// How many entries were replayed; see [`SNAPSHOT_EVERY`].
     pub replayed: u64,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last appended to.
+    pub updated_at: Timestamp,
 }
 
 /// The right to append to a session, until someone takes it over.
@@ -45,6 +49,9 @@ pub struct Lease {
     pub node: NodeId,
     /// What [`crate::Fence::Owner`] takes.
     pub epoch: u64,
+    /// The end of the log at the moment of taking over: whoever has read that far need not read
+    /// the session again.
+    pub head: Head,
 }
 
 /// Why a session was not taken over.
@@ -75,6 +82,8 @@ pub struct SessionFilter {
     pub agent: Option<String>,
     /// Only those that this session opened.
     pub parent: Option<SessionId>,
+    /// Only those that this actor opened.
+    pub opened_by: Option<Actor>,
 }
 
 /// A session in a list; the newest come first, as ids are ordered by time.
@@ -155,6 +164,8 @@ pub(crate) struct RawSession {
     pub(crate) owner: Option<NodeId>,
     /// Where the session's row says that the log ends, at least.
     pub(crate) head_seq: u64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
     pub(crate) snapshot: Option<RawSnapshot>,
     /// The snapshot's own entry and all that follow; the whole log without a snapshot.
     pub(crate) entries: Vec<Entry>,
@@ -181,7 +192,8 @@ impl RawSession {
     /// Folds snapshot and tail, checking the chain of what is read; `None` when the snapshot
     /// cannot be used and the whole log is needed.
     pub(crate) fn fold(self) -> Result<Option<Loaded>, Error> {
-        let Self { tenant, epoch, owner, head_seq, snapshot, entries } = self;
+        let Self { tenant, epoch, owner, head_seq, created_at, updated_at, snapshot, entries } =
+            self;
         let (state, mut head, tail) = match snapshot {
             None => (State::Unopened, Head::EMPTY, &entries[..]),
             Some(snapshot) => {
@@ -203,6 +215,7 @@ impl RawSession {
         }
         let state = replay(state, tail).map_err(Error::corrupt)?;
         let replayed = tail.len() as u64;
-        Ok(Some(Loaded { tenant, state, head, epoch, owner, replayed }))
+        let loaded = Loaded { tenant, state, head, epoch, owner, replayed, created_at, updated_at };
+        Ok(Some(loaded))
     }
 }

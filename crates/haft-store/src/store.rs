@@ -31,7 +31,9 @@ use crate::session::{
 };
 #[cfg(feature = "sqlite")]
 use crate::sqlite::Sqlite;
-use crate::work::{Due, Moment, Pending, PendingCursor, PendingFilter, Wake};
+use crate::work::{
+    Abandoned, AbandonedCursor, Due, Looked, Moment, Pending, PendingCursor, PendingFilter, Wake,
+};
 
 /// How long without a hint before whoever waits for [`Changes`] looks anyway.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -212,6 +214,7 @@ impl Store {
     ///
     /// When what is stored is not what was written.
     pub async fn load(&self, session: SessionId) -> Result<Option<Loaded>, Error> {
+        self.measures.count_load();
         let read: Result<Option<RawSession>, Error> =
             on_backend!(self, read_session(session, Whole::FromSnapshot));
         let Some(raw) = read? else { return Ok(None) };
@@ -226,6 +229,15 @@ impl Store {
         }
     }
 
+    /// Returns whose a session is, without reading its log.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub async fn tenant(&self, session: SessionId) -> Result<Option<Tenant>, Error> {
+        on_backend!(self, tenant(session))
+    }
+
     /// Returns a session's entries after a place, in order.
     ///
     /// # Errors
@@ -238,6 +250,19 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Entry>, Error> {
         on_backend!(self, entries(session, after, limit))
+    }
+
+    /// Returns the entries at these places, of whatever sessions, in one read and in no particular
+    /// order; those that are not there are left out.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn entries_at(&self, places: Vec<(SessionId, u64)>) -> Result<Vec<Entry>, Error> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        on_backend!(self, entries_at(places))
     }
 
     /// Checks a session's whole log against its hashes and the session's row.
@@ -373,7 +398,7 @@ impl Store {
         on_backend!(self, sessions(filter.clone(), page.clone()))
     }
 
-    /// Lists what waits for someone outside, the nearest deadline first.
+    /// Lists what waits for someone outside: calls in doubt first, then the nearest deadline.
     ///
     /// # Errors
     ///
@@ -474,6 +499,31 @@ impl Store {
         now: Moment,
     ) -> Result<Option<Millis>, Error> {
         on_backend!(self, client_away_for(session, tool.to_owned(), now))
+    }
+
+    /// Returns calls whose client has been away for `grace` at least, those that have waited longest
+    /// first. A call that a client is there for is looked at once and not again before that client
+    /// leaves, so that this costs what there is to do and not what waits. Calls that the program of
+    /// a session answers for are never among them.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub async fn abandoned(
+        &self,
+        grace: Millis,
+        now: Moment,
+        page: &Page<AbandonedCursor>,
+    ) -> Result<Vec<Abandoned>, Error> {
+        loop {
+            let looked: Result<Looked, Error> =
+                on_backend!(self, abandoned(grace, now, page.clone()));
+            let Looked { abandoned, is_full } = looked?;
+            // Those that a client was there for are out of the way: more may stand behind them.
+            if !abandoned.is_empty() || !is_full {
+                return Ok(abandoned);
+            }
+        }
     }
 
     /// Returns hints that there may be wakes to claim.

@@ -4,9 +4,13 @@
 //! and another node finds the work again. Claims only save double work; what may happen once is
 //! settled by the head of the log.
 
-use haft_core::session::SuspensionKind;
-use haft_core::{CallId, SessionId, Timestamp};
+use std::fmt;
+use std::str::FromStr;
 
+use haft_core::session::SuspensionKind;
+use haft_core::{Actor, CallId, SessionId, Timestamp};
+
+use crate::error::Error;
 use crate::name::Tenant;
 
 /// What time it is.
@@ -28,6 +32,10 @@ pub struct PendingFilter {
     pub session: Option<SessionId>,
     /// Only those that wait for this.
     pub kind: Option<SuspensionKind>,
+    /// Only those in sessions that this actor opened.
+    pub opened_by: Option<Actor>,
+    /// Only those whose deadline is later than this.
+    pub expires_after: Option<Timestamp>,
 }
 
 /// A call that waits for someone outside.
@@ -49,11 +57,19 @@ pub struct Pending {
     pub expires_at: Timestamp,
     /// Since when it waits.
     pub since: Timestamp,
+    /// The places in the session's log of the entries that tell of the call: its proposal, what
+    /// changed about it, its waits and how they ended. Incomplete for calls that were proposed
+    /// before Haft kept them.
+    pub told: Vec<u64>,
+    /// The place of the entry that says how the session behaves.
+    pub config_seq: u64,
 }
 
-/// Where a page of the inbox ended. The inbox is ordered by deadline.
+/// Where a page of the inbox ended. Calls in doubt come first, then the nearest deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingCursor {
+    /// Whether the call is in doubt.
+    pub in_doubt: bool,
     /// The deadline.
     pub expires_at: Timestamp,
     /// The session.
@@ -65,7 +81,95 @@ pub struct PendingCursor {
 impl Pending {
     /// Returns where a page that ends with this one ends.
     pub const fn cursor(&self) -> PendingCursor {
-        PendingCursor { expires_at: self.expires_at, session: self.session, call: self.call }
+        let in_doubt = matches!(self.kind, SuspensionKind::Settlement);
+        let Self { expires_at, session, call, .. } = *self;
+        PendingCursor { in_doubt, expires_at, session, call }
+    }
+}
+
+impl PendingCursor {
+    /// Returns the number by which the inbox is ordered first.
+    pub(crate) fn rank(self) -> i16 {
+        i16::from(!self.in_doubt)
+    }
+}
+
+/// Written as the text that a caller gives back to go on with a list.
+impl fmt::Display for PendingCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { in_doubt, expires_at, session, call } = self;
+        write!(f, "{}.{}.{session}.{call}", u8::from(*in_doubt), expires_at.ms())
+    }
+}
+
+impl FromStr for PendingCursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        let parse = || {
+            let mut parts = text.split('.');
+            let in_doubt = match parts.next()? {
+                "0" => false,
+                "1" => true,
+                _ => return None,
+            };
+            let expires_at = Timestamp::from_ms(parts.next()?.parse().ok()?);
+            let (session, call) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            let cursor = Self { in_doubt, expires_at, session, call };
+            parts.next().is_none().then_some(cursor)
+        };
+        parse().ok_or(CursorError)
+    }
+}
+
+/// A text that names no place in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected the cursor that came with an earlier page, found something else")]
+pub struct CursorError;
+
+/// Reads the list of places that a call's row has.
+pub(crate) fn told(list: Option<&str>) -> Result<Vec<u64>, Error> {
+    let places = list.into_iter().flat_map(|list| list.split(','));
+    places.map(|place| place.parse().map_err(Error::corrupt)).collect()
+}
+
+/// A call for a client that has been away for too long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Abandoned {
+    /// The session.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+    /// The tool that a client would run.
+    pub tool: String,
+    /// Which wait of the call.
+    pub round: u32,
+    /// Since when nobody was there for it.
+    pub since: Timestamp,
+}
+
+/// A look at calls that may have no client.
+pub(crate) struct Looked {
+    pub(crate) abandoned: Vec<Abandoned>,
+    /// Whether as many were looked at as were asked for, so that there may be more.
+    pub(crate) is_full: bool,
+}
+
+/// Where a page of abandoned calls ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbandonedCursor {
+    /// Since when nobody was there.
+    pub since: Timestamp,
+    /// The session.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+}
+
+impl Abandoned {
+    /// Returns where a page that ends with this one ends.
+    pub const fn cursor(&self) -> AbandonedCursor {
+        AbandonedCursor { since: self.since, session: self.session, call: self.call }
     }
 }
 

@@ -41,7 +41,10 @@ pub(crate) async fn recorded(
     session: SessionId,
 ) -> Result<Option<Value>, ToolError> {
     let stored = viewer.store().version(&place(viewer, session)?, Which::Latest).await?;
-    Ok(stored.and_then(|stored| serde_json::from_slice(&stored.body?).ok()))
+    let Some(body) = stored.and_then(|stored| stored.body) else { return Ok(None) };
+    let unreadable =
+        |error| ToolError::internal(format!("a recorded setup cannot be read: {error}"));
+    serde_json::from_slice(&body).map(Some).map_err(unreadable)
 }
 
 /// What tells one setup from another.

@@ -11,24 +11,37 @@ use crate::trouble::{Code, Trouble};
 const SHOWN_MIN: usize = 12;
 
 impl Api {
-    /// Everything that waits and that the caller may see.
+    /// Everything that waits and that the caller may see, page by page.
     pub(crate) async fn pending(&self) -> Result<Vec<Value>, Trouble> {
-        Ok(rows(self.get("/haft/v1/pending?limit=500").await?))
+        Ok(self.pages("/haft/v1/pending?limit=500", None).await?.rows)
+    }
+
+    /// Reads a list to its end, or as much of it as is wanted. Its path has a query already.
+    pub(crate) async fn pages(&self, path: &str, most: Option<usize>) -> Result<Listed, Trouble> {
+        let (mut listed, mut next) = (Vec::new(), String::new());
+        loop {
+            let mut page = self.get(&format!("{path}{next}")).await?;
+            let cursor = page["next_page"].take();
+            listed.extend(rows(page));
+            let is_enough = most.is_some_and(|most| listed.len() >= most);
+            match cursor.as_str() {
+                Some(cursor) if !is_enough => next = format!("&page={cursor}"),
+                cursor => {
+                    let most = most.unwrap_or(usize::MAX);
+                    let has_more = cursor.is_some() || listed.len() > most;
+                    listed.truncate(most);
+                    return Ok(Listed { rows: listed, has_more });
+                }
+            }
+        }
     }
 
     /// Finds the wait that an id, or the beginning of one, names. Of a call that no longer waits
     /// it is told who decided what and when.
     pub(crate) async fn wait(&self, id: &str) -> Result<Value, Trouble> {
-        if let Some(wait) = wait_of(id, &self.pending().await?)? {
-            return Ok(wait);
-        }
-        let call = self.call(id).await?;
-        let (id, session) = (&call["call"], call["session"].as_str().unwrap_or_default());
-        // What is listed of a full inbox is its beginning.
-        let of_session = self.get(&format!("/haft/v1/pending?limit=500&session={session}")).await?;
-        match wait_of(id.as_str().unwrap_or_default(), &rows(of_session))? {
+        match wait_of(id, &self.pending().await?)? {
             Some(wait) => Ok(wait),
-            None => Err(over(&call)),
+            None => Err(over(&self.call(id).await?)),
         }
     }
 
@@ -67,6 +80,13 @@ impl Api {
                 .next("`haft sessions list` lists them")
         })
     }
+}
+
+/// As much of a list as was wanted.
+pub(crate) struct Listed {
+    pub(crate) rows: Vec<Value>,
+    /// Whether there is more than that.
+    pub(crate) has_more: bool,
 }
 
 fn wait_of(id: &str, waits: &[Value]) -> Result<Option<Value>, Trouble> {

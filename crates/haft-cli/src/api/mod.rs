@@ -7,7 +7,7 @@ mod note;
 mod reach;
 mod stream;
 
-pub(crate) use found::{rows, short};
+pub(crate) use found::{Listed, rows, short};
 pub(crate) use note::ServerNote;
 pub(crate) use reach::{Reach, ServerOrStore, StoreUse};
 pub(crate) use stream::{Heard, Stream};

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Choice;
-use crate::api::{Api, rows};
+use crate::api::Api;
 use crate::terminal::fitted;
 use crate::trouble::Trouble;
 use crate::waiting::SessionWaits;
@@ -47,7 +47,7 @@ pub(super) async fn session(
 /// Finds the terminal's agent for a model, or makes it: it asks before it writes or runs.
 async fn for_model(api: &Api, model: &str) -> Result<String, Trouble> {
     let name = format!("terminal: {model}");
-    let known = rows(api.get("/v1/agents?limit=100").await?);
+    let known = api.pages("/v1/agents?limit=100", None).await?.rows;
     let known = known.iter().find(|agent| agent["name"] == name && agent["archived_at"].is_null());
     if let Some(id) = known.and_then(|agent| agent["id"].as_str()) {
         return Ok(id.to_owned());

@@ -7,8 +7,8 @@ use super::declared::Declared;
 
 /// Where they are kept.
 const SPACE: &str = "mcp-servers";
-/// How many there may be.
-const SERVERS_MAX: u32 = 500;
+/// How many are read at once.
+const PAGE: u32 = 500;
 
 pub(super) struct Kept {
     pub(super) store: Store,
@@ -17,9 +17,8 @@ pub(super) struct Kept {
 
 impl Kept {
     pub(super) async fn all(&self) -> Result<Vec<(ToolName, Declared)>, Error> {
-        let page = Page { after: None, limit: SERVERS_MAX };
         let mut all = Vec::new();
-        for (key, _) in self.store.keys(&self.tenant, SPACE, &page).await? {
+        for key in self.keys().await? {
             let place = Place::new(self.tenant.clone(), SPACE, &key)?;
             let found = self.store.version(&place, Which::Latest).await?;
             let Some(body) = found.and_then(|found| found.body) else { continue };
@@ -29,6 +28,19 @@ impl Kept {
             }
         }
         Ok(all)
+    }
+
+    async fn keys(&self) -> Result<Vec<String>, Error> {
+        let (mut found, mut page) = (Vec::new(), Page::first(PAGE));
+        loop {
+            let keys = self.store.keys(&self.tenant, SPACE, &page).await?;
+            let is_last = keys.len() < PAGE as usize;
+            found.extend(keys.into_iter().map(|(key, _)| key));
+            match found.last() {
+                Some(last) if !is_last => page = Page::after(last.clone(), PAGE),
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// Keeps a server, or forgets it.

@@ -201,7 +201,7 @@ fn await_call() -> Option<Tool> {
         "title": "Pick up a call",
         "description": "Return the result of a call that was answered with a handle, because it \
                         had to wait for someone: once it is there, or how it stands after a while. \
-                        Without a handle, list the calls of yours that wait.",
+                        Without a handle, list the calls of yours that wait, 100 at a time.",
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -211,6 +211,11 @@ fn await_call() -> Option<Tool> {
                     "minimum": 0,
                     "maximum": 300,
                     "description": "How long to wait for it; 20 unless told",
+                },
+                "page": {
+                    "type": "string",
+                    "description": "Where the list goes on, as the page before says. Only without \
+                                    a handle",
                 },
             },
             "additionalProperties": false,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_store::{Page, PendingFilter};
+use haft_store::{Page, Pending, PendingCursor, PendingFilter};
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, ErrorData};
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ use crate::principal::Principal;
 const AWAIT: Duration = Duration::from_secs(20);
 /// The longest that it waits.
 const AWAIT_MAX: u64 = 300;
-/// How many waiting calls it lists.
+/// How many waiting calls a page of its list has.
 const LISTED_MAX: u32 = 100;
 
 impl Connection {
@@ -32,7 +32,11 @@ impl Connection {
         arguments: &Map<String, Value>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(text) = arguments.get("handle").and_then(Value::as_str) else {
-            return Ok(self.server.waiting_of(&caller.principal).await?.into());
+            let page = arguments.get("page").and_then(Value::as_str);
+            return match page.map(str::parse).transpose() {
+                Ok(after) => Ok(self.server.waiting_of(&caller.principal, after).await?.into()),
+                Err(error) => Ok(refused(&format!("`page`: {error}")).into()),
+            };
         };
         let handle = match self.server.known(&caller.principal, text).await {
             Ok(handle) => handle,
@@ -86,18 +90,31 @@ impl McpServer {
         result
     }
 
-    /// Lists the principal's calls that wait for someone.
-    async fn waiting_of(&self, principal: &Principal) -> Result<CallToolResult, ErrorData> {
+    /// Lists the principal's calls that wait for someone, a page at a time.
+    async fn waiting_of(
+        &self,
+        principal: &Principal,
+        after: Option<PendingCursor>,
+    ) -> Result<CallToolResult, ErrorData> {
         let store = self.0.haft.store();
-        let filter =
-            PendingFilter { tenant: Some(principal.tenant.clone()), ..PendingFilter::default() };
-        let pending = store.pending(&filter, &Page::first(LISTED_MAX)).await;
-        let mut lines = Vec::new();
-        for pending in pending.map_err(|error| trouble(&error))? {
-            let handle = Handle { session: pending.session, call: pending.call };
-            if self.is_of(principal, pending.session).await? {
-                lines.push(format!("{handle}: `{}`", pending.tool));
-            }
+        let filter = PendingFilter {
+            tenant: Some(principal.tenant.clone()),
+            opened_by: Some(principal.actor.clone()),
+            expires_after: Some(self.0.haft.now()),
+            ..PendingFilter::default()
+        };
+        let page = Page { after, limit: LISTED_MAX + 1 };
+        let mut waits = store.pending(&filter, &page).await.map_err(|error| trouble(&error))?;
+        let has_more = waits.len() > LISTED_MAX as usize;
+        waits.truncate(LISTED_MAX as usize);
+        let line = |wait: &Pending| {
+            let handle = Handle { session: wait.session, call: wait.call };
+            format!("{handle}: `{}`", wait.tool)
+        };
+        let mut lines: Vec<String> = waits.iter().map(line).collect();
+        if let Some(last) = waits.last().filter(|_| has_more) {
+            let page = json!({ "page": last.cursor().to_string() });
+            lines.push(format!("There are more. To list them, call `{AWAIT_CALL}` with {page}."));
         }
         let text = match lines.is_empty() {
             true => "No call of yours waits for anyone.".to_owned(),

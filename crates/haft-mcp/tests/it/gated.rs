@@ -10,7 +10,7 @@ use haft_core::tool::{Definition, Executor, Gate, Schema};
 use haft_core::{Actor, ActorId, CallId, CallResult, Millis, Output, ToolName};
 use haft_mcp::{Consent, Handle, McpServer, Principal, Question, Questions, ServerSettings};
 use haft_runtime::testing::{TestNode, TestPlace, user};
-use haft_runtime::{FunctionTool, Haft, HaftBuilder, Response};
+use haft_runtime::{Answer, FunctionTool, Haft, HaftBuilder, Response};
 use haft_store::{Page, PendingFilter, Tenant};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -203,6 +203,50 @@ fn a_gated_call_outlives_its_client_and_its_server() {
         assert_eq!(refused["isError"], true, "another's call: {refused}");
     });
     assert_eq!(paid.load(Ordering::SeqCst), 1);
+}
+
+/// Leaves calls of somebody waiting for an approval.
+async fn left_waiting(node: &TestNode, by: &str, n: usize) {
+    let config = Config { driver: Driver::Caller, ..Config::default() };
+    let Principal { actor, tenant } = principal(by);
+    let session = node.haft().open(tenant, config, actor).await.unwrap();
+    for _ in 0..n {
+        let arguments = json!({"cents": 5}).as_object().cloned().unwrap();
+        let answer = node.haft().call(session, "pay", arguments).await.unwrap();
+        assert!(matches!(answer, Answer::Waiting(_)), "{answer:?}");
+    }
+}
+
+// E7: whose calls are listed is part of the query, and a full list says how it goes on.
+#[test]
+fn a_callers_own_waits_are_listed_page_by_page_however_many_others_wait() {
+    let (place, paid) = (TestPlace::new(), Arc::new(AtomicU32::new(0)));
+    let questions = Questions::new();
+    place.live(node(&questions, &paid), async |node: TestNode| {
+        let server = served(&node, &questions, Consent::IsNoApproval);
+        left_waiting(&node, "bob", 110).await;
+        left_waiting(&node, "ann", 1).await;
+        let mut ann = Client::connect(&server, principal("ann"), json!({}));
+        let loads = node.haft().store().measures().loads();
+        let listed = ann.call("await_call", json!({})).await;
+        let text = listed["content"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.ends_with(": `pay`"), "{text}");
+        assert_eq!(node.haft().store().measures().loads(), loads, "a list folds no session");
+
+        let mut bob = Client::connect(&server, principal("bob"), json!({}));
+        let first = bob.call("await_call", json!({})).await;
+        let first = first["content"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(first.lines().count(), 101, "a hundred, and that there are more");
+        let asked = first.lines().last().unwrap();
+        let asked = &asked[asked.find('{').unwrap()..=asked.rfind('}').unwrap()];
+        let second = bob.call("await_call", serde_json::from_str(asked).unwrap()).await;
+        let second = second["content"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(second.lines().count(), 10, "{second}");
+        assert!(second.lines().all(|line| !first.contains(line)), "nothing is listed twice");
+        let wrong = bob.call("await_call", json!({"page": "nonsense"})).await;
+        assert_eq!(wrong["isError"], true);
+    });
 }
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";

@@ -302,9 +302,11 @@ impl Haft {
             let limit = u32::try_from(end - after).unwrap_or(PAGE);
             let page = self.store().entries(session, after, limit).await;
             let page = page.map_err(InputError::from)?;
-            let events = page.iter().rev().filter_map(|entry| entry.event().ok());
-            if let Some(found) = events.into_iter().find_map(&wanted) {
-                return Ok(Some(found));
+            for entry in page.iter().rev() {
+                let event = entry.event().map_err(|error| InputError::Store(error.into()))?;
+                if let Some(found) = wanted(event) {
+                    return Ok(Some(found));
+                }
             }
             end = after;
         }

@@ -5,6 +5,7 @@ use haft_core::{Actor, ActorKind, CallId, GrantId, SessionId};
 use haft_store::Tenant;
 
 use super::resolving::GrantTerms;
+use super::settling::Settled;
 use super::{Haft, InputError};
 use crate::standing::{HeldGrant, Holder, LedgerError};
 
@@ -110,9 +111,9 @@ impl Grants<'_> {
         // It is given, whatever comes of this; what is left over is settled by whoever looks next.
         let settled = self.haft.settle(&ledger, &fresh).await.unwrap_or_else(|error| {
             tracing::warn!(%error, grant = %grant.id, "what waits is settled later");
-            Vec::new()
+            Settled::default()
         });
-        Ok(GivenGrant { grant, settled })
+        Ok(GivenGrant { grant, settled: settled.calls })
     }
 
     /// Returns a tenant's grants, with what is left of each.

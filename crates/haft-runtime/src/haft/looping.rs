@@ -8,9 +8,7 @@ use super::Haft;
 use crate::error::InputError;
 use crate::model::WakeWish;
 
-/// How many waits of one session are looked at.
-const WAITS_MAX: u32 = 200;
-/// How many sessions are listed at once.
+/// How many sessions or waits are read at once.
 const PAGE: u32 = 100;
 
 #[haft_macros::boxed]
@@ -67,10 +65,24 @@ impl Haft {
     pub async fn waits_below(&self, session: SessionId) -> Result<Vec<Pending>, InputError> {
         let mut found = Vec::new();
         for session in std::iter::once(session).chain(self.below(session).await?) {
-            let filter = PendingFilter { session: Some(session), ..PendingFilter::default() };
-            found.extend(self.store().pending(&filter, &Page::first(WAITS_MAX)).await?);
+            found.extend(self.waits_of(session).await?);
         }
         Ok(found)
+    }
+
+    async fn waits_of(&self, session: SessionId) -> Result<Vec<Pending>, InputError> {
+        let filter = PendingFilter { session: Some(session), ..PendingFilter::default() };
+        let (mut found, mut page) = (Vec::new(), Page::first(PAGE));
+        loop {
+            let waits = self.store().pending(&filter, &page).await?;
+            let is_last = waits.len() < PAGE as usize;
+            let last = waits.last().map(Pending::cursor);
+            found.extend(waits);
+            match last {
+                Some(last) if !is_last => page = Page::after(last, PAGE),
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// Returns the sessions of a session's sub-agents and of theirs, whether or not anyone waits

@@ -20,6 +20,7 @@ use haft_core::{Actor, CallId, ContentBlock, MessageId, SessionId, Timestamp};
 use haft_store::{Store, Tenant};
 
 use crate::artifacts::Artifacts;
+use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::InputError;
 use crate::live::LiveStream;
@@ -202,6 +203,11 @@ impl Haft {
     /// Returns the node's time.
     pub fn now(&self) -> Timestamp {
         self.toolbox.now()
+    }
+
+    /// Returns the node's clock.
+    pub fn clock(&self) -> Clock {
+        self.toolbox.clock()
     }
 
     /// Returns the driver, for inputs that have no verb of their own.

@@ -12,7 +12,7 @@ use haft_core::{
     Actor, Arguments, CallId, CallResult, Directives, ErrorClass, Failure, GrantId, Millis, Output,
     ResolutionId, SessionId, Timestamp,
 };
-use haft_store::{CallStage, StoredCall};
+use haft_store::{CallStage, Loaded, StoredCall};
 use serde_json::{Map, Value};
 
 use super::Haft;
@@ -157,6 +157,24 @@ impl Haft {
     ) -> Result<Reply, ResolveError> {
         let loaded = self.store().load(session).await.map_err(InputError::from)?;
         let loaded = loaded.ok_or(InputError::UnknownSession)?;
+        self.resolve_seen((session, loaded), call, round, id, by, response).await
+    }
+
+    /// Ends a wait in a session that the caller has just loaded, so that it is read once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Haft::resolve`].
+    pub async fn resolve_seen(
+        &self,
+        seen: (SessionId, Loaded),
+        call: CallId,
+        round: Option<u32>,
+        id: ResolutionId,
+        by: Actor,
+        response: Response,
+    ) -> Result<Reply, ResolveError> {
+        let (session, loaded) = seen;
         let known = loaded.state.as_open().and_then(|open| Some((open, open.call(call)?)));
         let Some((open, waiting)) = known else {
             return self.late(&loaded.state, session, call, id, &response).await;
@@ -171,7 +189,7 @@ impl Haft {
             (Err(_), Some(resolution)) => {
                 let policy = PolicyFacts::default();
                 let resolved = Resolved { id, call, round, by, resolution, policy };
-                return Ok(self.driver.resolve(session, resolved).await?);
+                return Ok(self.driver.resolve_seen(session, Some(loaded), resolved).await?);
             }
             (Err(gone), None) => return Err(gone),
         };
@@ -185,7 +203,7 @@ impl Haft {
         };
         let policy = self.toolbox.policy_facts(wish).await;
         let resolved = Resolved { id, call, round, by, resolution, policy };
-        Ok(self.driver.resolve(session, resolved).await?)
+        Ok(self.driver.resolve_seen(session, Some(loaded), resolved).await?)
     }
 
     /// Answers whoever resolves a call that is no longer in the turn, or whose session has ended:

@@ -44,36 +44,58 @@ impl Haft {
 
     async fn settle_all(&self) -> Result<(), GrantError> {
         let ledger = self.ledger();
+        let mut trouble = None;
         for fresh in ledger.fresh().await? {
-            let is_last = self.toolbox.now() >= fresh.until;
-            self.settle(&ledger, &fresh).await?;
-            if is_last {
-                ledger.forget(&fresh).await?;
+            let looked_at = match fresh {
+                Ok(fresh) => self.settle_noted(&ledger, &fresh).await,
+                Err(error) => Err(error.into()),
+            };
+            // One grant that cannot be looked at keeps none of those behind it from being.
+            if let Err(error) = looked_at {
+                trouble = Some(error);
             }
         }
-        Ok(())
+        trouble.map_or(Ok(()), Err)
+    }
+
+    async fn settle_noted(&self, ledger: &Ledger, fresh: &Fresh) -> Result<(), GrantError> {
+        let is_last = self.toolbox.now() >= fresh.until;
+        let Settled { trouble, .. } = self.settle(ledger, fresh).await?;
+        match trouble {
+            Some(error) => Err(error),
+            None if is_last => Ok(ledger.forget(fresh).await?),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn ledger(&self) -> Ledger {
         Ledger::new(self.store().clone(), self.toolbox.clock())
     }
 
-    /// Offers a grant to every call of its tool that waits for a yes; returns those that took it.
+    /// Offers a grant to every call of its tool that waits for a yes; returns those that took it,
+    /// and what went wrong with others.
     pub(super) async fn settle(
         &self,
         ledger: &Ledger,
         fresh: &Fresh,
-    ) -> Result<Vec<(SessionId, CallId)>, GrantError> {
+    ) -> Result<Settled, GrantError> {
         let kind = Some(SuspensionKind::Approval);
-        let filter = PendingFilter { tenant: Some(fresh.tenant()?), session: None, kind };
-        let (mut settled, mut page) = (Vec::new(), Page::first(PAGE));
+        let tenant = Some(fresh.tenant()?);
+        let filter = PendingFilter { tenant, kind, ..PendingFilter::default() };
+        let (mut settled, mut page) = (Settled::default(), Page::first(PAGE));
         loop {
             let rows = self.store().pending(&filter, &page).await.map_err(InputError::from)?;
             let Some(last) = rows.last() else { return Ok(settled) };
             page = Page::after(last.cursor(), PAGE);
             for row in rows.iter().filter(|row| row.tool == fresh.tool.as_str()) {
-                if self.offer_grant(ledger, fresh, row).await? {
-                    settled.push((row.session, row.call));
+                match self.offer_grant(ledger, fresh, row).await {
+                    Ok(true) => settled.calls.push((row.session, row.call)),
+                    Ok(false) => {}
+                    Err(error) => {
+                        let Pending { session, call, .. } = row;
+                        tracing::warn!(%session, %call, %error, "a grant cannot be offered to a call");
+                        settled.trouble = Some(error);
+                    }
                 }
             }
         }
@@ -137,6 +159,15 @@ impl Haft {
         };
         Some(self.toolbox.policy_facts(wish).await)
     }
+}
+
+/// What came of offering a grant to what waits.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// The calls that took it.
+    pub(super) calls: Vec<(SessionId, CallId)>,
+    /// What went wrong with one of the others; those are tried again.
+    trouble: Option<GrantError>,
 }
 
 fn waits(call: &Call, round: u32) -> bool {

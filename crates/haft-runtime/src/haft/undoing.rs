@@ -10,7 +10,7 @@ use haft_core::permission::Exposure;
 use haft_core::session::{Config, Decided, Driver, Event, Refusal, State, SuspensionKind};
 use haft_core::tool::{Redaction, Undo, UndoSource};
 use haft_core::{Actor, Arguments, CallId, CallResult, Outcome, SessionId, ToolName, json};
-use haft_store::{CallStage, Expected, Place, Put, PutError, Store, Tenant, Which};
+use haft_store::{CallStage, Expected, Place, Put, PutError, Store, StoredVersion, Tenant, Which};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -85,7 +85,7 @@ impl Haft {
         let loaded = self.store().load(session).await?.ok_or(InputError::UnknownSession)?;
         let place = Place::new(loaded.tenant, SPACE, &call.to_string())?;
         let current = self.store().version(&place, Which::Latest).await?;
-        let record = current.and_then(|version| read(version.body.as_deref()?));
+        let record = read(current.as_ref())?;
         Ok(record.map(|Record { session, call }| (session, call)))
     }
 
@@ -186,7 +186,7 @@ impl Haft {
         let place = Place::new(tenant.clone(), SPACE, &undone.to_string())?;
         loop {
             let current = self.store().version(&place, Which::Latest).await?;
-            let known = current.as_ref().and_then(|version| read(version.body.as_deref()?));
+            let known = read(current.as_ref())?;
             if let Some(record) = known
                 && !self.has_failed(record).await?
             {
@@ -238,12 +238,14 @@ pub(crate) async fn takes_back(
     let Some(loaded) = store.load(session).await? else { return Ok(false) };
     let place = Place::new(loaded.tenant, SPACE, &undone.to_string())?;
     let latest = store.version(&place, Which::Latest).await?;
-    let record = latest.and_then(|version| read(version.body.as_deref()?));
+    let record = read(latest.as_ref())?;
     Ok(record.is_some_and(|record| record.session == session && record.call == call))
 }
 
-fn read(body: &[u8]) -> Option<Record> {
-    json::read_stored(body).ok()
+/// Reads who took a call back. What cannot be read is no reason to do it again.
+fn read(version: Option<&StoredVersion>) -> Result<Option<Record>, haft_store::Error> {
+    let body = version.and_then(|version| version.body.as_deref());
+    body.map(|body| json::read_stored(body).map_err(haft_store::Error::corrupt)).transpose()
 }
 
 fn arguments_of(

@@ -275,10 +275,10 @@ async fn report(store: &Store, child: SessionId) -> Result<Option<Report>, haft_
     let Some(loaded) = store.load(child).await? else { return Ok(None) };
     let seq = loaded.head.seq;
     let last = store.entries(child, seq.saturating_sub(u64::from(PAGE)), PAGE).await?;
+    let events = last.iter().rev().map(Entry::event).collect::<Result<Vec<_>, _>>()?;
     let ending = |turn| {
-        let events = last.iter().rev().filter_map(|entry| entry.event().ok());
-        let mut endings = events.filter_map(|event| match event {
-            Event::TurnEnded { turn: ended, ending } if ended == turn => Some(ending),
+        let mut endings = events.iter().filter_map(|event| match event {
+            Event::TurnEnded { turn: ended, ending } if *ended == turn => Some(ending.clone()),
             _ => None,
         });
         endings.next().unwrap_or(TurnEnding::Completed)
@@ -300,8 +300,8 @@ async fn last_word(
         let after = before.saturating_sub(u64::from(PAGE));
         let entries = store.entries(session, after, PAGE).await?;
         let events = entries.iter().rev().filter(|entry| entry.seq <= before).map(Entry::event);
-        for event in events.filter_map(Result::ok) {
-            match event {
+        for event in events {
+            match event? {
                 Event::TurnEnded { turn: ended, ending: how } if ended == turn => {
                     ending = Some(how);
                 }

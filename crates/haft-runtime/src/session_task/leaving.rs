@@ -98,7 +98,7 @@ impl<P: Performer> SessionTask<P> {
                 Some(Letter::Input(_, answer)) => {
                     answer.send(Err(error.clone())).unwrap_or_default();
                 }
-                Some(Letter::Wake(_)) => {}
+                Some(Letter::Wake(..)) => {}
                 None => break,
             }
         }
@@ -113,7 +113,7 @@ impl<P: Performer> SessionTask<P> {
             match letter {
                 Letter::Input(_, answer) => answer.send(Err(error.clone())).unwrap_or_default(),
                 Letter::Done(done) => Shared::report_late(&self.shared, self.session, done),
-                Letter::NotBegun(..) | Letter::Wake(_) => {}
+                Letter::NotBegun(..) | Letter::Wake(..) => {}
             }
         }
     }

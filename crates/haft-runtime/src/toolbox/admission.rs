@@ -370,18 +370,27 @@ impl Toolbox {
     /// Returns what was said last, for those who choose tools by it.
     async fn latest_message(&self, session: SessionId) -> String {
         let Some(store) = &self.store else { return String::new() };
-        let Ok(Some(loaded)) = store.load(session).await else { return String::new() };
-        let from = loaded.head.seq.saturating_sub(LOOK_BACK.into());
-        let Ok(entries) = store.entries(session, from, LOOK_BACK).await else {
-            return String::new();
-        };
-        let said = entries.iter().rev().find_map(|entry| match entry.event() {
-            Ok(Event::MessageReceived { content, .. }) => Some(content),
-            _ => None,
-        });
-        let said = said.unwrap_or_default();
-        said.iter().filter_map(ContentBlock::as_text).collect::<Vec<_>>().join("\n")
+        said_last(store, session).await.unwrap_or_else(|error| {
+            // Fewer words to choose by offer fewer tools, and nothing else.
+            tracing::warn!(%session, %error, "what was said last cannot be read");
+            String::new()
+        })
     }
+}
+
+async fn said_last(
+    store: &haft_store::Store,
+    session: SessionId,
+) -> Result<String, haft_store::Error> {
+    let Some(loaded) = store.load(session).await? else { return Ok(String::new()) };
+    let from = loaded.head.seq.saturating_sub(LOOK_BACK.into());
+    for entry in store.entries(session, from, LOOK_BACK).await?.iter().rev() {
+        if let Event::MessageReceived { content, .. } = entry.event()? {
+            let texts = content.iter().filter_map(ContentBlock::as_text);
+            return Ok(texts.collect::<Vec<_>>().join("\n"));
+        }
+    }
+    Ok(String::new())
 }
 
 fn admitted(registered: &Registered, given: Given<'_>) -> Result<Map<String, Value>, Refusal> {

@@ -202,8 +202,8 @@ fn cipher(key: &SealingKey) -> XChaCha20Poly1305 {
 }
 
 async fn place(store: &Store, session: SessionId, id: SealId) -> Result<Place, SealError> {
-    let loaded = store.load(session).await.map_err(trouble)?.ok_or(SealError::Gone)?;
-    Place::new(loaded.tenant, "seals", &id.to_string()).map_err(trouble)
+    let tenant = store.tenant(session).await.map_err(trouble)?.ok_or(SealError::Gone)?;
+    Place::new(tenant, "seals", &id.to_string()).map_err(trouble)
 }
 
 fn trouble(error: impl fmt::Display) -> SealError {

@@ -1,14 +1,17 @@
 //! A grant that is given settles the calls that wait already, once, whoever dies meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use haft_core::permission::{Condition, Source, Test};
 use haft_core::session::DecidedKind;
-use haft_core::{CallId, CallResult, SessionId};
+use haft_core::{Actor, CallId, CallResult, SessionId};
 use haft_runtime::testing::user;
-use haft_runtime::{Answer, GrantTerms, Haft, Holder, Opinion, Policy, Response, ToolFuture, Wish};
-use haft_store::Store;
+use haft_runtime::{
+    Answer, Boundary, GrantTerms, Haft, Holder, Observer, Opinion, Policy, Response, Settings,
+    ToolFuture, Wish,
+};
+use haft_store::{Expected, NodeId, Place, Put, Store};
 use serde_json::json;
 
 use crate::standing::{give, node, on_both, refund, session, tenant};
@@ -143,6 +146,80 @@ async fn what_a_node_that_died_had_to_settle_is_settled_by_the_next() {
         }
         assert!(succeeded(&next, session, call).await);
         assert_eq!(decided(&store, session, call).await, Some(DecidedKind::Granted));
+    })
+    .await;
+}
+
+/// A node whose driver panics once, at the boundary between deciding and writing.
+fn panics_once(store: &Store, effects: &Arc<AtomicU32>) -> (Haft, Arc<AtomicBool>) {
+    let armed = Arc::new(AtomicBool::new(false));
+    let trap = Arc::clone(&armed);
+    let observer = Observer::new(move |boundary| {
+        if boundary == Boundary::Decided && trap.swap(false, Ordering::SeqCst) {
+            panic!("a fault of the test");
+        }
+    });
+    let name = NodeId::new("panics-once").unwrap();
+    let settings = Settings { observer, ..Settings::new(name) };
+    let builder = Haft::builder().tool(refund(Gate::Ask, effects)).settings(settings);
+    (builder.start(store.clone()).unwrap(), armed)
+}
+
+// A use that was taken for a wait and never recorded belongs to that wait: whoever looks next offers
+// it again, and it is spent once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_whose_giver_panicked_before_it_was_recorded_settles_the_call_at_the_next_look() {
+    on_both(|store| async move {
+        let effects = Arc::default();
+        let (haft, armed) = panics_once(&store, &effects);
+        let session = session(&haft, "ann").await;
+        let call = waits(&haft, session, 1).await;
+        armed.store(true, Ordering::SeqCst);
+        let giving = tokio::spawn({
+            let haft = haft.clone();
+            async move { give(&haft, Holder::Tenant, at_most("5", 1)).await }
+        });
+        assert!(giving.await.unwrap_err().is_panic());
+        assert_eq!(decided(&store, session, call).await, None);
+
+        // Every node looks when it starts.
+        let next = node(&store, &effects);
+        while decided(&store, session, call).await.is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(succeeded(&next, session, call).await);
+        assert_eq!(decided(&store, session, call).await, Some(DecidedKind::Granted));
+        assert_eq!(effects.load(Ordering::SeqCst), 1);
+        let left = next.grants().list(&tenant("acme")).await.unwrap().remove(0).grant;
+        assert_eq!(left.uses_left, Some(0), "it is spent once");
+    })
+    .await;
+}
+
+// E13: what is wrong with one grant, or with one call, is no reason to leave the others waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_note_that_cannot_be_read_keeps_no_grant_behind_it_from_settling() {
+    on_both(|store| async move {
+        let effects = Arc::default();
+        let (haft, armed) = panics_once(&store, &effects);
+        let session = session(&haft, "ann").await;
+        let call = waits(&haft, session, 1).await;
+        // A note that stands before every other, and was damaged.
+        let place = Place::new(tenant("haft:grants"), "to_settle", "a").unwrap();
+        let put = Put { place, expected: Expected::Absent, body: Some(b"{".to_vec()) };
+        store.put_versions(vec![put], &Actor::system(), haft.now()).await.unwrap();
+        armed.store(true, Ordering::SeqCst);
+        let giving = tokio::spawn({
+            let haft = haft.clone();
+            async move { give(&haft, Holder::Tenant, at_most("5", 1)).await }
+        });
+        assert!(giving.await.unwrap_err().is_panic());
+
+        let next = node(&store, &effects);
+        while decided(&store, session, call).await.is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(succeeded(&next, session, call).await);
     })
     .await;
 }

@@ -71,7 +71,7 @@ function nothing(title, text) {
 /** @param {App} app @param {Kind} kind @returns {Promise<any[] | null>} */
 async function load(app, kind) {
   try {
-    return (await app.haft.v1("GET", `/${kind.path}?limit=100`)).data ?? [];
+    return await app.haft.v1All(`/${kind.path}?limit=100`);
   } catch (error) {
     // A list that this server does not have; all else is told.
     if (error instanceof HaftError && (error.status === 404 || error.status === 501 || /not supported|does not/.test(error.message))) return null;

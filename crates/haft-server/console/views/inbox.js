@@ -1,4 +1,4 @@
-/** Everything that waits for someone, over all sessions; what ends first comes first. */
+/** Everything that waits for someone, over all sessions: calls in doubt first, then what ends first. */
 
 import { brief, fill, h, icon } from "../dom.js";
 import { exact, left } from "../time.js";
@@ -44,6 +44,7 @@ class Inbox {
     /** @type {Set<string>} */
     this.chosen = new Set();
     this.list = h("ul", { class: "rows", "aria-label": "Waiting" });
+    this.more = h("button", { type: "button", class: "button quiet", hidden: true, onclick: () => void this.showMore() }, "Show more");
     this.several = h("div", { class: "several", hidden: true });
     this.detail = h("div", { class: "detail" });
     this.status = h("p", { class: "visually-hidden", role: "status" });
@@ -52,7 +53,7 @@ class Inbox {
     this.card = null;
     /** @type {Map<string, HTMLElement>} */
     this.times = new Map();
-    this.body = h("div", { class: "inbox" }, h("div", { class: "panel list" }, this.several, this.list), this.detail);
+    this.body = h("div", { class: "inbox" }, h("div", { class: "panel list" }, this.several, this.list, this.more), this.detail);
     this.nothing = h("div", { class: "panel void" }, icon("check"), h("strong", {}, "Nothing waits for you"),
       h("p", {}, "Approvals, questions and calls in doubt of every session appear here by themselves."),
       h("a", { class: "button primary", href: "#/sessions" }, icon("chat"), "Start a session"));
@@ -64,7 +65,7 @@ class Inbox {
 
   refresh() {
     const before = this.selectedAt();
-    this.entries = this.app.waiting.filter((pending) => TAGS[pending.kind]).sort((a, b) => a.expires_at - b.expires_at);
+    this.entries = this.app.waiting.filter((pending) => TAGS[pending.kind]);
     const isGone = (/** @type {string} */ key) => !this.entries.some((entry) => keyOf(entry) === key);
     for (const key of [...this.chosen]) if (isGone(key)) this.chosen.delete(key);
     // Someone else's decision was seen once something else comes; one's own is read for a moment.
@@ -74,11 +75,19 @@ class Inbox {
       const next = this.entries[Math.min(Math.max(before, 0), this.entries.length - 1)];
       this.selected = next ? keyOf(next) : null;
     }
-    this.nothing.hidden = this.entries.length > 0 || this.card !== null;
+    this.more.hidden = !this.app.waitsMore;
+    this.nothing.hidden = this.entries.length > 0 || this.card !== null || this.app.waitsMore;
     this.body.hidden = !this.nothing.hidden;
     this.showList();
     this.showDetail();
     if (this.card?.stage === "open" && this.selected && isGone(this.selected)) void this.tellWhatHappened(this.card);
+  }
+
+  async showMore() {
+    this.more.disabled = true;
+    await this.app.showMoreWaiting();
+    this.more.disabled = false;
+    this.status.textContent = `${this.entries.length} shown.`;
   }
 
   selectedAt() {
@@ -112,7 +121,7 @@ class Inbox {
     const time = h("span", { class: "left" });
     this.times.set(key, time);
     const alike = this.alike();
-    const canChoose = entry.kind === "approval" && (alike === null || alike === entry.tool);
+    const canChoose = entry.kind === "approval" && !entry.unreadable && (alike === null || alike === entry.tool);
     const choose = h("input", { type: "checkbox", "aria-label": `Choose ${entry.title ?? entry.tool}`, ".checked": this.chosen.has(key), disabled: !canChoose, onchange: () => this.choose(key) });
     return h("li", {}, entry.kind === "approval" ? choose : null,
       h("button", { type: "button", class: "entry", "data-key": key, "aria-current": key === this.selected ? "true" : false, onclick: () => this.select(key) },
@@ -164,6 +173,10 @@ class Inbox {
     const entry = this.entries.find((candidate) => keyOf(candidate) === this.selected);
     if (this.card || !entry) {
       if (!this.card) fill(this.detail);
+      return;
+    }
+    if (entry.unreadable) {
+      fill(this.detail, h("p", { class: "notice bad" }, icon("alert"), `This call of ${entry.tool} cannot be shown, because its session cannot be read: ${entry.unreadable}. Run "haft audit verify".`));
       return;
     }
     const card = /** @type {WaitingElement} */ (document.createElement(/** @type {string} */ (TAGS[entry.kind])));

@@ -27,7 +27,7 @@ export async function memoriesPanel(app, store) {
   } }, icon("plus"), "New memory");
   const show = async () => {
     add.hidden = false;
-    const { data } = await app.haft.v1("GET", `${base}/memories?limit=100`);
+    const data = await app.haft.v1All(`${base}/memories?limit=100`);
     fill(list, data.length === 0 ? h("li", {}, h("p", { class: "pad hint" }, "It holds nothing yet.")) : data.map((/** @type {any} */ memory) => row(app, base, memory, show)));
   };
   await show();

@@ -20,6 +20,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::cluster::{self, Cluster};
+
 /// A running server with tools that nobody outside is harmed by.
 pub(crate) struct House {
     pub(crate) data: TempDir,
@@ -96,7 +98,7 @@ impl House {
         more: impl FnOnce(HaftBuilder) -> HaftBuilder,
         scripts: &[(&str, &str)],
     ) -> Self {
-        Self::configured(more, scripts, |_| Config::default()).await
+        Self::configured(more, scripts, |_| unattended()).await
     }
 
     /// With settings of the server, which the node is there for.
@@ -120,7 +122,7 @@ impl House {
             Ok(Workspace::new(mounts, home))
         });
         let builder = install(Haft::builder().sealing_key(SealingKey::new([7; 32])), hands);
-        Self::over(builder, Arc::default(), scripts, |_| Config::default()).await
+        Self::over(builder, Arc::default(), scripts, |_| unattended()).await
     }
 
     async fn over(
@@ -131,13 +133,46 @@ impl House {
     ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(data.path()).unwrap();
+        Self::over_store((data, store), builder, notes, scripts, config).await
+    }
+
+    /// Runs a case on a house over each kind of store, with more tools and settings of the server.
+    pub(crate) async fn on_both(
+        more: impl Fn(HaftBuilder) -> HaftBuilder,
+        config: impl Fn() -> Config,
+        case: impl AsyncFn(House),
+    ) {
+        let house = async |store: Store, data: TempDir| {
+            let notes = Arc::new(AtomicU32::new(1));
+            let builder = more(tools(&notes));
+            Self::over_store((data, store), builder, notes, &[], |_| config()).await
+        };
+        let data = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(data.path()).unwrap();
+        case(house(store, data).await).await;
+        if cluster::is_left_out() {
+            return;
+        }
+        let cluster = Cluster::private();
+        let store = Store::connect_postgres(&cluster.url()).await.unwrap();
+        case(house(store, tempfile::tempdir().unwrap()).await).await;
+    }
+
+    async fn over_store(
+        (data, store): (TempDir, Store),
+        builder: HaftBuilder,
+        notes: Arc<AtomicU32>,
+        scripts: &[(&str, &str)],
+        config: impl FnOnce(&Haft) -> Config,
+    ) -> Self {
         let scripts = [("asks", ASKS)].iter().chain(scripts);
         let scripts: BTreeMap<_, _> = scripts
             .map(|(name, text)| ((*name).to_owned(), Script::from_json(text).unwrap()))
             .collect();
         let model = Models::new(ModelSettings { scripts, ..ModelSettings::default() });
         let haft = builder.model(model).start(store.clone()).unwrap();
-        let address = serve(&haft, config(&haft)).await;
+        let config = config(&haft);
+        let address = serve(&haft, config).await;
         Self { data, haft, notes, keys: Keys::new(store, None), address }
     }
 
@@ -170,7 +205,7 @@ impl House {
 
     /// Someone at another server over the same store, which has read nothing yet.
     pub(crate) async fn admin_elsewhere(&self) -> Visitor {
-        let address = serve(&self.haft, Config::default()).await;
+        let address = serve(&self.haft, unattended()).await;
         Visitor { address, ..self.admin().await }
     }
 
@@ -179,10 +214,14 @@ impl House {
     }
 }
 
+/// The settings of a server that ends no call because its client is away.
+pub(crate) fn unattended() -> Config {
+    Config { client_grace: None, ..Config::default() }
+}
+
 /// Serves a node, and returns where.
 async fn serve(haft: &Haft, config: Config) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let config = Config { client_grace: None, ..config };
     let server = Server::bind(haft.clone(), listener, config).await.unwrap();
     let address = server.address().to_string();
     drop(tokio::spawn(server.run(std::future::pending())));

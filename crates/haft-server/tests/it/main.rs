@@ -4,11 +4,15 @@
 
 mod audit;
 mod channels;
+#[path = "../../../haft-store/tests/it/cluster.rs"]
+#[expect(dead_code, reason = "shared with other crates' tests, which use more of it")]
+mod cluster;
 mod deleted;
 mod doors;
 mod environments;
 mod grants;
 mod house;
+mod inbox;
 mod late;
 mod memories;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]

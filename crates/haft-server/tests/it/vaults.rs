@@ -9,7 +9,7 @@ use haft_server::{Config, Scope, WebhookSettings, vault_secrets};
 use haft_store::{Page, Place, Tenant, Which};
 use serde_json::{Value, json};
 
-use crate::house::{House, Visitor};
+use crate::house::{House, Visitor, unattended};
 use crate::named::Named;
 use crate::threads::{BOSS, PATIENCE, Scout, of_kind, until};
 
@@ -31,7 +31,7 @@ async fn house(reach: Reach, more: impl FnOnce(HaftBuilder) -> HaftBuilder) -> H
             let secrets = vault_secrets(store.clone(), tenant.clone(), key, reach);
             let mounts = Mounts::new(haft.registry().clone(), store, questions, secrets, tenant);
             let webhooks = WebhookSettings { reach, ..WebhookSettings::default() };
-            Config { mounts: Some(mounts), webhooks, ..Config::default() }
+            Config { mounts: Some(mounts), webhooks, ..unattended() }
         },
     )
     .await

@@ -10,7 +10,7 @@ use super::given;
 use super::link::{Connected, Values};
 use crate::append::{Fence, FollowedBy, Prepared, SNAPSHOT_FORMAT};
 use crate::key::{id_bytes, number};
-use crate::rows::{CallChange, RetryChange, SessionStatus, WaitChange, word};
+use crate::rows::{CallChange, CallStage, RetryChange, SessionStatus, WaitChange, word};
 
 type Bytes = Vec<u8>;
 
@@ -55,14 +55,15 @@ changes! {
     /// When one of them did not, the statement fails, and the whole transaction with it.
     Heads {
         session: Bytes, seq: i64, hash: Bytes, status: Option<&'static str>, at: i64,
-        expected_seq: i64, expected_hash: Bytes, epoch: Option<i64>,
+        expected_seq: i64, expected_hash: Bytes, epoch: Option<i64>, config_seq: Option<i64>,
     }
     "WITH moved AS (
        UPDATE sessions SET head_seq = t.seq, head_hash = t.hash,
-         status = coalesce(t.status, sessions.status), updated_at = t.at
+         status = coalesce(t.status, sessions.status), updated_at = t.at,
+         config_seq = coalesce(t.config_seq, sessions.config_seq)
        FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[],
-         $7::bytea[], $8::bigint[])
-         AS t(session, seq, hash, status, at, expected_seq, expected_hash, epoch)
+         $7::bytea[], $8::bigint[], $9::bigint[])
+         AS t(session, seq, hash, status, at, expected_seq, expected_hash, epoch, config_seq)
        WHERE sessions.id = t.session AND sessions.head_seq = t.expected_seq
          AND sessions.head_hash = t.expected_hash AND sessions.epoch = coalesce(t.epoch, sessions.epoch)
        RETURNING 1)
@@ -87,24 +88,29 @@ changes! {
 changes! {
     NewCalls {
         session: Bytes, call: Bytes, tool: String, stage: &'static str, class: Option<String>,
-        decided: Option<String>, at: i64,
+        decided: Option<String>, at: i64, told: Option<String>, custom: Option<bool>,
     }
-    "INSERT INTO calls (session, call, tool, stage, class, decided, updated_at)
+    "INSERT INTO calls (session, call, tool, stage, class, decided, updated_at, told, custom)
      SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::text[], $5::text[],
-       $6::text[], $7::bigint[])
+       $6::text[], $7::bigint[], $8::text[], $9::boolean[])
      ON CONFLICT (session, call) DO UPDATE SET
-       stage = excluded.stage, class = excluded.class, updated_at = excluded.updated_at"
+       stage = excluded.stage, class = excluded.class, updated_at = excluded.updated_at,
+       told = excluded.told, custom = excluded.custom"
 }
 
 changes! {
     MovedCalls {
-        session: Bytes, call: Bytes, stage: &'static str, class: Option<String>,
-        decided: Option<String>, at: i64,
+        session: Bytes, call: Bytes, stage: Option<&'static str>, class: Option<String>,
+        decided: Option<String>, at: i64, told: Option<String>, custom: Option<bool>,
     }
-    "UPDATE calls SET stage = t.stage, class = t.class,
-       decided = coalesce(t.decided, calls.decided), updated_at = t.at
-     FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::bigint[])
-       AS t(session, call, stage, class, decided, at)
+    "UPDATE calls SET stage = coalesce(t.stage, calls.stage), class = t.class,
+       decided = coalesce(t.decided, calls.decided), updated_at = t.at,
+       custom = coalesce(t.custom, calls.custom),
+       told = CASE WHEN t.stage = 'settled' THEN NULL WHEN t.told IS NULL THEN calls.told
+         ELSE coalesce(calls.told || ',', '') || t.told END
+     FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::bigint[],
+       $7::text[], $8::boolean[])
+       AS t(session, call, stage, class, decided, at, told, custom)
      WHERE calls.session = t.session AND calls.call = t.call"
 }
 
@@ -118,13 +124,17 @@ changes! {
     OpenedWaits {
         session: Bytes, call: Bytes, round: i64, kind: String, expires_at: i64, since: i64,
     }
-    "INSERT INTO waits (session, call, round, kind, tenant, expires_at, since)
-     SELECT t.session, t.call, t.round, t.kind, sessions.tenant, t.expires_at, t.since
+    "INSERT INTO waits
+       (session, call, round, kind, tenant, opened_by, expires_at, since, unattended_since)
+     SELECT t.session, t.call, t.round, t.kind, sessions.tenant, sessions.opened_by, t.expires_at,
+       t.since, CASE WHEN t.kind = 'client_exec' AND NOT calls.custom THEN t.since END
      FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
        AS t(session, call, round, kind, expires_at, since)
      JOIN sessions ON sessions.id = t.session
+     LEFT JOIN calls ON calls.session = t.session AND calls.call = t.call
      ON CONFLICT (session, call) DO UPDATE SET round = excluded.round, kind = excluded.kind,
-       expires_at = excluded.expires_at, since = excluded.since, claimed_until = 0"
+       expires_at = excluded.expires_at, since = excluded.since,
+       unattended_since = excluded.unattended_since, claimed_until = 0"
 }
 
 changes! {
@@ -212,6 +222,7 @@ impl Batch {
                 number(expected),
                 expected_hash.as_bytes().to_vec(),
                 epoch,
+                prepared.config_seq().map(number),
             ));
         }
         for entry in &prepared.entries {
@@ -225,7 +236,7 @@ impl Batch {
             self.snapshots.push((key(prepared.session), seq, format, body.clone()));
         }
         for change in &prepared.rows.calls {
-            self.add_call(prepared.session, at, change);
+            self.add_call(prepared, change);
         }
         for notice in &prepared.rows.notices {
             let seq = number(prepared.seq_of(notice));
@@ -241,9 +252,10 @@ impl Batch {
         self.hints |= prepared.hints();
     }
 
-    fn add_call(&mut self, session: SessionId, at: i64, change: &CallChange) {
-        let (session, call) = (key(session), id(change.call.bits()));
-        let (stage, class) = (change.stage.as_str(), change.class.as_ref().map(word));
+    fn add_call(&mut self, prepared: &Prepared, change: &CallChange) {
+        let (session, call) = (key(prepared.session), id(change.call.bits()));
+        let (at, told, custom) = (prepared.at.ms(), prepared.told(change), change.is_custom);
+        let class = change.class.as_ref().map(word);
         // An actor, an id, a word and a number: there is nothing in it that JSON cannot hold.
         let decided = change.decided.as_ref().and_then(|it| serde_json::to_string(it).ok());
         let both = || (session.clone(), call.clone());
@@ -272,9 +284,18 @@ impl Batch {
         }
         match &change.asked_for {
             Some(tool) => {
-                self.new_calls.push((session, call, tool.clone(), stage, class, decided, at));
+                let stage = change.stage.unwrap_or(CallStage::Proposed);
+                // What has come to its end in the append that tells of it for the first time is
+                // told of no more.
+                let told = told.filter(|_| stage != CallStage::Settled);
+                let (tool, stage) = (tool.clone(), stage.as_str());
+                let row = (session, call, tool, stage, class, decided, at, told, custom);
+                self.new_calls.push(row);
             }
-            None => self.moved_calls.push((session, call, stage, class, decided, at)),
+            None => {
+                let stage = change.stage.map(CallStage::as_str);
+                self.moved_calls.push((session, call, stage, class, decided, at, told, custom));
+            }
         }
     }
 

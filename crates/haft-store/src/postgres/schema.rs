@@ -9,6 +9,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/3.sql"),
     include_str!("migrations/4.sql"),
     include_str!("migrations/5.sql"),
+    include_str!("migrations/7.sql"),
 ];
 
 /// Nodes that start at the same moment wait for each other here. Any number will do that no other

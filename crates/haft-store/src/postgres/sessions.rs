@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::key::{digest, id_bits, moment, number, small, unsigned};
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
-use crate::rows::{CallStage, SessionStatus, from_word};
+use crate::rows::{CallStage, SessionStatus, actor, from_word};
 use crate::session::{
     AcquireError, DEAD_REMEMBERED_MS, FoundCall, Lease, ListedSession, RawSession, RawSnapshot,
     SessionFilter, StoredCall,
@@ -28,7 +28,8 @@ impl Postgres {
         session: SessionId,
         whole: Whole,
     ) -> Result<Option<RawSession>, Error> {
-        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body, head_seq
+        let sql = "SELECT tenant, epoch, owner, snapshots.seq, format, body, head_seq, created_at,
+                     updated_at
                    FROM sessions LEFT JOIN snapshots ON session = id WHERE id = $1";
         let rows = self.query(sql, &[&id(session.bits())]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -47,10 +48,19 @@ impl Postgres {
             tenant: column::<&str>(row, 0)?.parse().map_err(Error::corrupt)?,
             epoch: unsigned(column(row, 1)?)?,
             head_seq: unsigned(column(row, 6)?)?,
+            created_at: moment(column(row, 7)?),
+            updated_at: moment(column(row, 8)?),
             owner: owner.map(str::parse).transpose().map_err(Error::corrupt)?,
             entries: self.entries_up_to(session, after, None).await?,
             snapshot,
         }))
+    }
+
+    pub(crate) async fn tenant(&self, session: SessionId) -> Result<Option<Tenant>, Error> {
+        let sql = "SELECT tenant FROM sessions WHERE id = $1";
+        let rows = self.query(sql, &[&id(session.bits())]).await?;
+        let tenant = |row: &Row| column::<&str>(row, 0)?.parse().map_err(Error::corrupt);
+        rows.first().map(tenant).transpose()
     }
 
     pub(crate) async fn entries(
@@ -71,17 +81,24 @@ impl Postgres {
         let sql = "SELECT seq, at, format, hash, body FROM events
                    WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3";
         let rows = self.query(sql, &[&id(session.bits()), &number(after), &limit]).await?;
-        let entry = |row: &Row| {
-            Ok(Entry {
-                session,
-                seq: unsigned(column(row, 0)?)?,
-                at: moment(column(row, 1)?),
-                format: small(column(row, 2)?)?,
-                hash: digest(column(row, 3)?)?,
-                body: column(row, 4)?,
-            })
-        };
-        rows.iter().map(entry).collect()
+        rows.iter().map(|row| entry(session, row)).collect()
+    }
+
+    pub(crate) async fn entries_at(
+        &self,
+        places: Vec<(SessionId, u64)>,
+    ) -> Result<Vec<Entry>, Error> {
+        let sql = "SELECT seq, at, format, hash, body, session
+                   FROM unnest($1::bytea[], $2::bigint[]) AS place (whose, at_seq)
+                   JOIN events ON session = whose AND seq = at_seq";
+        let sessions: Vec<_> = places.iter().map(|(session, _)| id(session.bits())).collect();
+        let seqs: Vec<_> = places.iter().map(|(_, seq)| number(*seq)).collect();
+        let rows = self.query(sql, &[&sessions, &seqs]).await?;
+        let found = rows.iter().map(|row| {
+            let session = SessionId::from_bits(id_bits(column(row, 5)?)?);
+            entry(session, row)
+        });
+        found.collect()
     }
 
     pub(crate) async fn head(&self, session: SessionId) -> Result<Option<Head>, Error> {
@@ -108,7 +125,8 @@ impl Postgres {
                    AND (SELECT 1 FROM clients WHERE clients.node = nodes.node LIMIT 1) IS NULL
                  FOR UPDATE OF nodes SKIP LOCKED))
              INSERT INTO nodes (node, lease_until) SELECT $2, now + $3 FROM clock
-             ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until
+             ON CONFLICT (node) DO UPDATE
+             SET lease_until = excluded.lease_until, clients_left = false
              RETURNING lease_until"
         );
         let values: super::Values<'_> =
@@ -130,13 +148,15 @@ impl Postgres {
             "UPDATE sessions SET owner = $3, epoch = epoch + 1 FROM clock
              WHERE id = $2 AND (owner IS NULL OR owner = $3 OR NOT EXISTS (
                SELECT 1 FROM nodes WHERE node = owner AND lease_until > now))
-             RETURNING epoch"
+             RETURNING epoch, head_seq, head_hash"
         );
         let key = id(session.bits());
         loop {
             let taken = self.query(sql, &[&given(now), &key, &node.as_str()]).await?;
             if let Some(row) = taken.first() {
-                return Ok(Lease { session, node, epoch: unsigned(column(row, 0)?)? });
+                let (epoch, seq) = (unsigned(column(row, 0)?)?, unsigned(column(row, 1)?)?);
+                let head = Head { seq, hash: digest(column(row, 2)?)? };
+                return Ok(Lease { session, node, epoch, head });
             }
             let rows = self.query("SELECT owner FROM sessions WHERE id = $1", &[&key]).await?;
             let row = rows.first().ok_or(AcquireError::UnknownSession)?;
@@ -179,10 +199,7 @@ impl Postgres {
                    ON CONFLICT (session) DO UPDATE
                    SET seq = greatest(wakes.seq, excluded.seq), claimed_until = 0";
         self.query(sql, &[&node.as_str()]).await?;
-        let sql = with_clock!(
-            "UPDATE clients SET left_at = now FROM clock WHERE node = $2 AND left_at IS NULL"
-        );
-        self.query(sql, &[&given(Moment::Clock), &node.as_str()]).await?;
+        self.clients_left(&node).await?;
         self.query("DELETE FROM nodes WHERE node = $1", &[&node.as_str()]).await?;
         self.hints.sender().tell();
         Ok(())
@@ -229,16 +246,30 @@ impl Postgres {
                    WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR status = $2)
                      AND ($3::bytea IS NULL OR id < $3) AND ($5::text IS NULL OR agent = $5)
                      AND ($6::bytea IS NULL OR parent = $6)
+                     AND ($7::text IS NULL OR opened_by = $7)
                    ORDER BY id DESC LIMIT $4";
         let agent = filter.agent.as_deref();
         let parent = filter.parent.map(|parent| id(parent.bits()));
         let tenant = filter.tenant.as_ref().map(Tenant::as_str);
         let status = filter.status.map(SessionStatus::as_str);
         let after = page.after.map(|after| id(after.bits()));
-        let limit = i64::from(page.limit);
-        let rows = self.query(sql, &[&tenant, &status, &after, &limit, &agent, &parent]).await?;
+        let (limit, opened_by) = (i64::from(page.limit), filter.opened_by.as_ref().map(actor));
+        let values: super::Values<'_> =
+            &[&tenant, &status, &after, &limit, &agent, &parent, &opened_by];
+        let rows = self.query(sql, values).await?;
         rows.iter().map(listed_session).collect()
     }
+}
+
+fn entry(session: SessionId, row: &Row) -> Result<Entry, Error> {
+    Ok(Entry {
+        session,
+        seq: unsigned(column(row, 0)?)?,
+        at: moment(column(row, 1)?),
+        format: small(column(row, 2)?)?,
+        hash: digest(column(row, 3)?)?,
+        body: column(row, 4)?,
+    })
 }
 
 fn column_owner(row: &Row) -> Result<Option<NodeId>, Error> {

@@ -10,8 +10,8 @@ use crate::key::{id_bits, moment, number, small, unsigned};
 use crate::measure::Standing;
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
-use crate::rows::{from_word, word};
-use crate::work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};
+use crate::rows::{actor, from_word, word};
+use crate::work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake, told};
 
 const CLAIM_WAITS: &str = with_clock!(
     ", picked AS (
@@ -43,30 +43,71 @@ const CLAIM_WAKES: &str = with_clock!(
      WHERE wakes.session = picked.session RETURNING wakes.session, seq"
 );
 
+/// A statement for each way to narrow the inbox, so that each has its index.
+macro_rules! pending {
+    ($which:literal) => {
+        concat!(
+            "SELECT waits.session, waits.call, waits.tenant, calls.tool, round, kind, expires_at,
+               since, told, config_seq
+             FROM waits
+             JOIN calls ON calls.session = waits.session AND calls.call = waits.call
+             JOIN sessions ON sessions.id = waits.session
+             WHERE (kind = $3 OR ($3::text IS NULL AND kind <> 'child')) AND expires_at > $5
+               AND (inbox_rank, expires_at, waits.session, waits.call)
+                 > ($6::smallint, $7::bigint, $8::bytea, $9::bytea)
+               AND ",
+            $which,
+            " ORDER BY inbox_rank, expires_at, waits.session, waits.call LIMIT $10"
+        )
+    };
+}
+const PENDING_OF_SESSION: &str = pending!(
+    "waits.session = $2 AND ($1::text IS NULL OR waits.tenant = $1)
+     AND ($4::text IS NULL OR waits.opened_by = $4)"
+);
+const PENDING_OF_OPENER: &str =
+    pending!("waits.tenant = $1 AND waits.opened_by = $4 AND $2::bytea IS NULL");
+const PENDING_OF_TENANT: &str =
+    pending!("waits.tenant = $1 AND $4::text IS NULL AND $2::bytea IS NULL");
+const PENDING: &str = pending!(
+    "$1::text IS NULL AND $2::bytea IS NULL AND ($4::text IS NULL OR waits.opened_by = $4)"
+);
+
 impl Postgres {
     pub(crate) async fn pending(
         &self,
         filter: PendingFilter,
         page: Page<PendingCursor>,
     ) -> Result<Vec<Pending>, Error> {
-        let sql = "SELECT waits.session, waits.call, waits.tenant, calls.tool, round, kind,
-                     expires_at, since
-                   FROM waits JOIN calls ON calls.session = waits.session AND calls.call = waits.call
-                   WHERE ($1::text IS NULL OR waits.tenant = $1)
-                     AND ($2::bytea IS NULL OR waits.session = $2)
-                     AND (kind = $3 OR ($3::text IS NULL AND kind <> 'child'))
-                     AND ($4::bigint IS NULL
-                       OR (expires_at, waits.session, waits.call) > ($4, $5::bytea, $6::bytea))
-                   ORDER BY expires_at, waits.session, waits.call LIMIT $7";
+        let sql = match (&filter.session, &filter.tenant, &filter.opened_by) {
+            (Some(_), _, _) => PENDING_OF_SESSION,
+            (None, Some(_), Some(_)) => PENDING_OF_OPENER,
+            (None, Some(_), None) => PENDING_OF_TENANT,
+            (None, None, _) => PENDING,
+        };
         let tenant = filter.tenant.as_ref().map(Tenant::as_str);
         let session = filter.session.map(|session| id(session.bits()));
-        let kind = filter.kind.as_ref().map(word);
-        let after = page.after.map(|after| after.expires_at.ms());
-        let after_session = page.after.map(|after| id(after.session.bits()));
-        let after_call = page.after.map(|after| id(after.call.bits()));
+        let (kind, opened_by) =
+            (filter.kind.as_ref().map(word), filter.opened_by.as_ref().map(actor));
+        let expires_after = filter.expires_after.map_or(i64::MIN, |after| after.ms());
+        let rank = page.after.map_or(0, PendingCursor::rank);
+        let after = page.after.map_or(i64::MIN, |after| after.expires_at.ms());
+        // An id is never empty: what is stands before every other.
+        let after_session = page.after.map_or_else(Vec::new, |after| id(after.session.bits()));
+        let after_call = page.after.map_or_else(Vec::new, |after| id(after.call.bits()));
         let limit = i64::from(page.limit);
-        let values: super::Values<'_> =
-            &[&tenant, &session, &kind, &after, &after_session, &after_call, &limit];
+        let values: super::Values<'_> = &[
+            &tenant,
+            &session,
+            &kind,
+            &opened_by,
+            &expires_after,
+            &rank,
+            &after,
+            &after_session,
+            &after_call,
+            &limit,
+        ];
         self.query(sql, values).await?.iter().map(pending).collect()
     }
 
@@ -176,5 +217,7 @@ fn pending(row: &Row) -> Result<Pending, Error> {
         kind: from_word(column(row, 5)?).ok_or_else(unknown)?,
         expires_at: moment(column(row, 6)?),
         since: moment(column(row, 7)?),
+        told: told(column(row, 8)?)?,
+        config_seq: unsigned(column(row, 9)?)?,
     })
 }

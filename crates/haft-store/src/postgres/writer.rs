@@ -44,11 +44,12 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 
 const CREATE: &str = "
     INSERT INTO sessions
-      (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at, agent, parent)
-    SELECT session, tenant, seq, hash, epoch, owner, status, at, at, agent, parent
+      (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at, agent, parent,
+       opened_by)
+    SELECT session, tenant, seq, hash, epoch, owner, status, at, at, agent, parent, opened_by
     FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[], $6::text[],
-      $7::text[], $8::bigint[], $9::text[], $10::bytea[])
-      AS t(session, tenant, seq, hash, epoch, owner, status, at, agent, parent)
+      $7::text[], $8::bigint[], $9::text[], $10::bytea[], $11::text[])
+      AS t(session, tenant, seq, hash, epoch, owner, status, at, agent, parent, opened_by)
     ORDER BY session
     ON CONFLICT (id) DO NOTHING RETURNING id";
 
@@ -372,8 +373,10 @@ async fn lock(
     }
     let mut columns = Created::default();
     opening().for_each(|job| columns.add(&job.prepared));
-    let Created { id, tenant, seq, hash, epoch, owner, status, at, agent, parent } = &columns;
-    let creating: Values<'_> = &[id, tenant, seq, hash, epoch, owner, status, at, agent, parent];
+    let Created { id, tenant, seq, hash, epoch, owner, status, at, agent, parent, opened_by } =
+        &columns;
+    let creating: Values<'_> =
+        &[id, tenant, seq, hash, epoch, owner, status, at, agent, parent, opened_by];
     let (_, created, locked) = tokio::try_join!(
         biased;
         connected.run("BEGIN"),
@@ -395,6 +398,7 @@ struct Created {
     at: Vec<i64>,
     agent: Vec<Option<String>>,
     parent: Vec<Option<Vec<u8>>>,
+    opened_by: Vec<Option<String>>,
 }
 
 impl Created {
@@ -408,8 +412,9 @@ impl Created {
         self.owner.push(opening.owner.as_ref().map(|owner| owner.as_str().to_owned()));
         self.status.push(prepared.rows.status.unwrap_or(SessionStatus::Idle).as_str());
         self.at.push(prepared.at.ms());
-        let Rows { agent, parent, .. } = &prepared.rows;
+        let Rows { agent, parent, opened_by, .. } = &prepared.rows;
         self.agent.push(agent.clone());
+        self.opened_by.push(opened_by.clone());
         self.parent.push(parent.map(|parent| id(parent.bits())));
     }
 }

@@ -10,7 +10,7 @@ use super::time;
 use crate::append::{AppendError, FollowedBy, Found, Opening, Prepared, SNAPSHOT_FORMAT};
 use crate::error::Error;
 use crate::key::{digest, id_bytes, number, unsigned};
-use crate::rows::{CallChange, RetryChange, SessionStatus, WaitChange, word};
+use crate::rows::{CallChange, CallStage, RetryChange, SessionStatus, WaitChange, word};
 
 type Verdict = rusqlite::Result<Result<Head, AppendError>>;
 
@@ -117,8 +117,8 @@ fn create(
         connection,
         "INSERT INTO sessions
            (id, tenant, head_seq, head_hash, epoch, owner, status, created_at, updated_at, agent,
-            parent)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)",
+            parent, opened_by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         id_bytes(prepared.session.bits()),
@@ -131,6 +131,7 @@ fn create(
         prepared.at.ms(),
         prepared.rows.agent.as_deref(),
         prepared.rows.parent.map(|parent| id_bytes(parent.bits())),
+        prepared.rows.opened_by.as_deref(),
     ])?;
     let key = connection.last_insert_rowid();
     let tail = piece.map(|piece| piece.write(connection, key, None)).transpose()?;
@@ -154,7 +155,8 @@ fn advance(
     cached(
         connection,
         "UPDATE sessions
-         SET head_seq = ?2, head_hash = ?3, status = coalesce(?4, status), updated_at = ?5, tail = ?6
+         SET head_seq = ?2, head_hash = ?3, status = coalesce(?4, status), updated_at = ?5, tail = ?6,
+           config_seq = coalesce(?7, config_seq)
          WHERE key = ?1",
     )?
     .execute(params![
@@ -164,6 +166,7 @@ fn advance(
         prepared.rows.status.map(SessionStatus::as_str),
         prepared.at.ms(),
         tail,
+        prepared.config_seq().map(number),
     ])?;
     let found = Found { head: prepared.head, ..found };
     Ok(Stored { key, tail, found })
@@ -198,28 +201,38 @@ fn waiting(prepared: &Prepared, change: &CallChange) -> Option<Waiting> {
 }
 
 const NEW_CALL: &str = "
-    INSERT INTO calls (session, call, tool, stage, class, decided, updated_at, tenant, round, kind,
-      since, expires_at, retry_at)
-    VALUES (?1, ?2, ?12, ?3, ?4, ?5, ?6,
-      CASE WHEN ?8 IS NOT NULL THEN (SELECT tenant FROM sessions WHERE key = ?1) END,
-      ?7, ?8, ?9, ?10, ?11)
+    INSERT INTO calls (session, call, tool, stage, class, decided, updated_at, tenant, opened_by,
+      round, kind, since, expires_at, retry_at, told, custom, unattended_since)
+    SELECT ?1, ?2, ?12, ?3, ?4, ?5, ?6,
+      CASE WHEN ?8 IS NOT NULL THEN tenant END, CASE WHEN ?8 IS NOT NULL THEN opened_by END,
+      ?7, ?8, ?9, ?10, ?11, ?13, ?14, CASE WHEN ?8 = 'client_exec' AND ?14 = 0 THEN ?9 END
+    FROM sessions WHERE key = ?1
     ON CONFLICT (call, session) DO UPDATE SET
       stage = excluded.stage, class = excluded.class, updated_at = excluded.updated_at,
-      tenant = excluded.tenant, round = excluded.round, kind = excluded.kind,
-      since = excluded.since, expires_at = excluded.expires_at, retry_at = excluded.retry_at,
-      claimed_until = 0";
+      tenant = excluded.tenant, opened_by = excluded.opened_by, round = excluded.round,
+      kind = excluded.kind, since = excluded.since, expires_at = excluded.expires_at,
+      retry_at = excluded.retry_at, told = excluded.told, custom = excluded.custom,
+      unattended_since = excluded.unattended_since, claimed_until = 0";
 
+/// What is told of a call is of interest for as long as it is open.
 const MOVED_CALL: &str = "
-    UPDATE calls SET stage = ?3, class = ?4, decided = coalesce(?5, decided),
-      updated_at = ?6
+    UPDATE calls SET stage = coalesce(?3, stage), class = ?4, decided = coalesce(?5, decided),
+      updated_at = ?6, custom = coalesce(?8, custom),
+      told = CASE WHEN ?3 = 'settled' THEN NULL WHEN ?7 IS NULL THEN told
+        ELSE coalesce(told || ',', '') || ?7 END
     WHERE call = ?2 AND session = ?1";
 
 const WAITING_CALL: &str = "
-    UPDATE calls SET stage = ?3, class = ?4, decided = coalesce(?5, decided),
+    UPDATE calls SET stage = coalesce(?3, stage), class = ?4, decided = coalesce(?5, decided),
       updated_at = ?6,
       tenant = CASE WHEN ?8 IS NOT NULL THEN (SELECT tenant FROM sessions WHERE key = ?1) END,
+      opened_by = CASE WHEN ?8 IS NOT NULL THEN (
+        SELECT opened_by FROM sessions WHERE key = ?1) END,
       round = ?7, kind = ?8, since = ?9, expires_at = ?10,
-      retry_at = ?11, claimed_until = 0
+      retry_at = ?11, claimed_until = 0, custom = coalesce(?13, custom),
+      unattended_since = CASE WHEN ?8 = 'client_exec' AND coalesce(?13, custom) = 0 THEN ?9 END,
+      told = CASE WHEN ?3 = 'settled' THEN NULL WHEN ?12 IS NULL THEN told
+        ELSE coalesce(told || ',', '') || ?12 END
     WHERE call = ?2 AND session = ?1";
 
 fn write_call(
@@ -233,21 +246,25 @@ fn write_call(
     let decided = change.decided.as_ref().map(serde_json::to_string).transpose();
     let decided =
         decided.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    let (at, stage) = (prepared.at.ms(), change.stage.as_str());
+    let (at, stage) = (prepared.at.ms(), change.stage.map(CallStage::as_str));
+    let (told, custom) = (prepared.told(change), change.is_custom);
     match (&change.asked_for, waiting(prepared, change)) {
         (Some(tool), waiting) => {
             let Waiting { round, kind, since, expires_at, retry_at } = waiting.unwrap_or_default();
+            // What has come to its end in the append that tells of it for the first time is told
+            // of no more.
+            let told = told.filter(|_| change.stage != Some(CallStage::Settled));
             cached(connection, NEW_CALL)?.execute(params![
                 key, call, stage, class, decided, at, round, kind, since, expires_at, retry_at,
-                tool
+                tool, told, custom
             ])
         }
-        (None, None) => {
-            cached(connection, MOVED_CALL)?.execute(params![key, call, stage, class, decided, at])
-        }
+        (None, None) => cached(connection, MOVED_CALL)?
+            .execute(params![key, call, stage, class, decided, at, told, custom]),
         (None, Some(Waiting { round, kind, since, expires_at, retry_at })) => {
             cached(connection, WAITING_CALL)?.execute(params![
-                key, call, stage, class, decided, at, round, kind, since, expires_at, retry_at
+                key, call, stage, class, decided, at, round, kind, since, expires_at, retry_at,
+                told, custom
             ])
         }
     }

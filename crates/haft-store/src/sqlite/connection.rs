@@ -6,9 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, ffi};
+use haft_core::SessionId;
+use rusqlite::{Connection, OpenFlags, ffi, params};
 
+use super::Fault;
+use super::journal::Log;
 use crate::error::{Error, ErrorKind};
+use crate::key::id_bits;
+use crate::rows::opener;
 
 /// `HAFT` in ASCII, at a fixed place in the file's header.
 const APPLICATION_ID: i64 = 0x4841_4654;
@@ -20,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/3.sql"),
     include_str!("migrations/4.sql"),
     include_str!("migrations/5.sql"),
+    include_str!("migrations/7.sql"),
 ];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
@@ -90,6 +96,9 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Error> {
     // dead. One that died may have erased something and not come to cut the log.
     let sql = "UPDATE wakes SET claimed_until = 0 WHERE claimed_until > 0;
                UPDATE deliveries SET claimed_until = 0 WHERE claimed_until > 0;
+               UPDATE calls SET unattended_since = since
+               WHERE expires_at IS NOT NULL AND kind = 'client_exec' AND custom = 0
+                 AND unattended_since IS NULL;
                DELETE FROM clients;
                DELETE FROM nodes;
                PRAGMA wal_checkpoint(TRUNCATE);";
@@ -151,9 +160,40 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     for migration in MIGRATIONS.iter().skip(version as usize) {
         transaction.execute_batch(migration)?;
     }
+    if (version as usize) < MIGRATIONS.len() {
+        fill_openers(&transaction)?;
+    }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
     transaction.commit()
+}
+
+/// Fills in who opened the sessions whose rows do not say so. It is in the first entry of each log,
+/// whose length only its row tells, so that no statement of SQL can read it.
+fn fill_openers(connection: &Connection) -> rusqlite::Result<()> {
+    let mut statement =
+        connection.prepare("SELECT id, key, tail FROM sessions WHERE opened_by IS NULL")?;
+    let mut fill = connection.prepare("UPDATE sessions SET opened_by = ?2 WHERE key = ?1")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, key, tail): (Vec<u8>, i64, Option<i64>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let Ok(bits) = id_bits(&id) else { continue };
+        let log = Log { session: SessionId::from_bits(bits), key, tail };
+        match log.some_after(connection, 0, 1) {
+            // A session whose first entry cannot be read is nobody's: those who see the whole
+            // tenant find it, and loading it says what is wrong.
+            Ok(entries) => {
+                let by = entries.first().and_then(|entry| opener(&entry.event().ok()?));
+                fill.execute(params![key, by])?;
+            }
+            Err(Fault::Sqlite(error)) => return Err(error),
+            Err(Fault::Ours(_)) => {}
+        }
+    }
+    let sql = "UPDATE calls SET opened_by =
+                 (SELECT opened_by FROM sessions WHERE sessions.key = calls.session)
+               WHERE expires_at IS NOT NULL AND opened_by IS NULL";
+    connection.execute(sql, []).map(|_| ())
 }
 
 /// Sorts what SQLite reports by who can do something about it.

@@ -6,6 +6,7 @@ use haft_core::journal::{Entry, Head};
 use haft_core::{CallId, Millis, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::clients::clients_left;
 use super::journal::Log;
 use super::work::finish_wake;
 use super::writer::Hint;
@@ -14,7 +15,7 @@ use crate::error::Error;
 use crate::key::{digest, id_bits, id_bytes, moment, number, small, unsigned};
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
-use crate::rows::{CallStage, SessionStatus, from_word};
+use crate::rows::{CallStage, SessionStatus, actor, from_word};
 use crate::session::{
     AcquireError, DEAD_REMEMBERED_MS, FoundCall, Lease, ListedSession, RawSession, RawSnapshot,
     SessionFilter, StoredCall,
@@ -38,6 +39,17 @@ impl Sqlite {
         .await
     }
 
+    pub(crate) async fn tenant(&self, session: SessionId) -> Result<Option<Tenant>, Error> {
+        self.read(move |connection| {
+            let sql = "SELECT tenant FROM sessions WHERE id = ?1";
+            let id = id_bytes(session.bits());
+            let found: Option<String> =
+                connection.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?;
+            Ok(found.map(|tenant| tenant.parse().map_err(Error::corrupt)).transpose()?)
+        })
+        .await
+    }
+
     pub(crate) async fn entries(
         &self,
         session: SessionId,
@@ -47,6 +59,23 @@ impl Sqlite {
         self.read(move |connection| match Log::find(connection, session)? {
             Some(log) => log.some_after(connection, after, limit as usize),
             None => Ok(Vec::new()),
+        })
+        .await
+    }
+
+    pub(crate) async fn entries_at(
+        &self,
+        places: Vec<(SessionId, u64)>,
+    ) -> Result<Vec<Entry>, Error> {
+        self.read(move |connection| {
+            let mut found = Vec::with_capacity(places.len());
+            for (session, seq) in places {
+                let Some(log) = Log::find(connection, session)? else { continue };
+                let after = seq.saturating_sub(1);
+                let entries = log.some_after(connection, after, 1)?;
+                found.extend(entries.into_iter().filter(|entry| entry.seq == seq));
+            }
+            Ok(found)
         })
         .await
     }
@@ -80,7 +109,8 @@ impl Sqlite {
                                WHERE clients.node = nodes.node)";
                 connection.prepare_cached(sql)?.execute(params![long_ago, node.as_str()])?;
                 let sql = "INSERT INTO nodes (node, lease_until) VALUES (?1, ?2)
-                           ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until";
+                           ON CONFLICT (node) DO UPDATE
+                           SET lease_until = excluded.lease_until, clients_left = 0";
                 connection.prepare_cached(sql)?.execute(params![node.as_str(), until.ms()])?;
                 Ok(Ok(until))
             })
@@ -152,8 +182,7 @@ impl Sqlite {
                            SET seq = max(seq, excluded.seq), claimed_until = 0";
                 connection.execute(sql, [node])?;
                 connection.execute("UPDATE sessions SET owner = NULL WHERE owner = ?1", [node])?;
-                let sql = "UPDATE clients SET left_at = ?2 WHERE node = ?1 AND left_at IS NULL";
-                connection.execute(sql, params![node, time(Moment::Clock).ms()])?;
+                clients_left(connection, node, time(Moment::Clock).ms())?;
                 connection.execute("DELETE FROM nodes WHERE node = ?1", [node])?;
                 Ok(Ok(()))
             })
@@ -212,13 +241,14 @@ impl Sqlite {
             // An index is only used for what is surely wanted.
             let agent = if filter.agent.is_some() { "agent = ?5" } else { "?5 IS NULL" };
             let parent = if filter.parent.is_some() { "parent = ?6" } else { "?6 IS NULL" };
+            let opener = if filter.opened_by.is_some() { "opened_by = ?7" } else { "?7 IS NULL" };
             let sql = format!(
                 "SELECT id, tenant, status, head_seq, created_at, updated_at,
                    (SELECT count(*) FROM calls
                     WHERE calls.session = sessions.key AND expires_at IS NOT NULL), agent, parent
                  FROM sessions
                  WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR status = ?2)
-                   AND (?3 IS NULL OR id < ?3) AND {agent} AND {parent}
+                   AND (?3 IS NULL OR id < ?3) AND {agent} AND {parent} AND {opener}
                  ORDER BY id DESC LIMIT ?4"
             );
             let mut statement = connection.prepare_cached(&sql)?;
@@ -229,6 +259,7 @@ impl Sqlite {
                 page.limit,
                 filter.agent.as_deref(),
                 filter.parent.map(|parent| id_bytes(parent.bits())),
+                filter.opened_by.as_ref().map(actor),
             ])?;
             let mut listed = Vec::new();
             while let Some(row) = rows.next()? {
@@ -246,13 +277,17 @@ fn read_session(
     whole: Whole,
 ) -> Result<Option<RawSession>, Fault> {
     let id = id_bytes(session.bits());
-    let sql = "SELECT tenant, epoch, owner, head_seq, key, tail FROM sessions WHERE id = ?1";
+    let sql = "SELECT tenant, epoch, owner, head_seq, key, tail, created_at, updated_at
+               FROM sessions WHERE id = ?1";
     let row = connection.prepare_cached(sql)?.query_row([id], |row| {
         let (tenant, owner): (String, Option<String>) = (row.get(0)?, row.get(2)?);
         let log = Log { session, key: row.get(4)?, tail: row.get(5)? };
-        Ok((tenant, row.get::<_, i64>(1)?, owner, row.get::<_, i64>(3)?, log))
+        let times: (i64, i64) = (row.get(6)?, row.get(7)?);
+        Ok((tenant, row.get::<_, i64>(1)?, owner, row.get::<_, i64>(3)?, log, times))
     });
-    let Some((tenant, epoch, owner, head_seq, log)) = row.optional()? else { return Ok(None) };
+    let Some((tenant, epoch, owner, head_seq, log, times)) = row.optional()? else {
+        return Ok(None);
+    };
     let snapshot = match whole {
         Whole::FromSnapshot => snapshot(connection, log.key)?,
         Whole::Log => None,
@@ -263,6 +298,8 @@ fn read_session(
         tenant: tenant.parse().map_err(Error::corrupt)?,
         epoch: unsigned(epoch)?,
         head_seq: unsigned(head_seq)?,
+        created_at: moment(times.0),
+        updated_at: moment(times.1),
         owner: owner.map(|owner| owner.parse()).transpose().map_err(Error::corrupt)?,
         entries: log.after(connection, after)?,
         snapshot,
@@ -286,19 +323,24 @@ fn acquire(
     now: Timestamp,
 ) -> rusqlite::Result<Result<Lease, AcquireError>> {
     let id = id_bytes(session.bits());
-    let taken: Option<i64> = connection
+    let taken: Option<(i64, i64, Vec<u8>)> = connection
         .prepare_cached(
             "UPDATE sessions SET owner = ?2, epoch = epoch + 1
              WHERE id = ?1 AND (owner IS NULL OR owner = ?2 OR NOT EXISTS (
                SELECT 1 FROM nodes WHERE node = owner AND lease_until > ?3))
-             RETURNING epoch",
+             RETURNING epoch, head_seq, head_hash",
         )?
-        .query_row(params![id, node.as_str(), now.ms()], |row| row.get(0))
+        .query_row(params![id, node.as_str(), now.ms()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
         .optional()?;
-    if let Some(epoch) = taken {
+    if let Some((epoch, seq, hash)) = taken {
         let node = node.clone();
-        let epoch = unsigned(epoch).map_err(AcquireError::from);
-        return Ok(epoch.map(|epoch| Lease { session, node, epoch }));
+        let lease = || {
+            let head = Head { seq: unsigned(seq)?, hash: digest(&hash)? };
+            Ok(Lease { session, node, epoch: unsigned(epoch)?, head })
+        };
+        return Ok(lease().map_err(AcquireError::Store));
     }
     let owner: Option<Option<String>> = connection
         .prepare_cached("SELECT owner FROM sessions WHERE id = ?1")?

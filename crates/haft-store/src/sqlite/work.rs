@@ -11,8 +11,8 @@ use crate::key::{id_bits, id_bytes, moment, number, small, unsigned};
 use crate::measure::Standing;
 use crate::name::{NodeId, Tenant};
 use crate::page::Page;
-use crate::rows::{from_word, word};
-use crate::work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake};
+use crate::rows::{actor, from_word, word};
+use crate::work::{Due, DueWork, Moment, Pending, PendingCursor, PendingFilter, Wake, told};
 
 /// The retries' rows have no round, by which the two are told apart.
 const DUE: &str = "
@@ -35,24 +35,31 @@ const WAKES: &str = "
 macro_rules! pending {
     ($which:literal) => {
         concat!(
-            "SELECT id, call, calls.tenant, tool, round, kind, expires_at, since
+            "SELECT id, call, calls.tenant, tool, round, kind, expires_at, since, told, config_seq
              FROM calls JOIN sessions ON sessions.key = session
-             WHERE expires_at >= :expires_at AND (expires_at, calls.key) > (:expires_at, coalesce((
-                 SELECT after.key FROM calls AS after
-                 WHERE after.call = :after_call
-                   AND after.session = (SELECT key FROM sessions WHERE id = :after_session)), 0))
+             WHERE expires_at > :expires_after
+               AND (inbox_rank, expires_at) >= (:rank, :expires_at)
+               AND (inbox_rank, expires_at, id, call)
+                 > (:rank, :expires_at, :after_session, :after_call)
                AND (kind = :kind OR (:kind IS NULL AND kind <> 'child')) AND ",
             $which,
-            " ORDER BY expires_at, calls.key LIMIT :limit"
+            " ORDER BY inbox_rank, expires_at, id, call LIMIT :limit"
         )
     };
 }
 const PENDING_OF_SESSION: &str = pending!(
     "session = (SELECT key FROM sessions WHERE id = :session)
-     AND (:tenant IS NULL OR calls.tenant = :tenant)"
+     AND (:tenant IS NULL OR calls.tenant = :tenant)
+     AND (:opened_by IS NULL OR calls.opened_by = :opened_by)"
 );
-const PENDING_OF_TENANT: &str = pending!("calls.tenant = :tenant AND :session IS NULL");
-const PENDING: &str = pending!(":tenant IS NULL AND :session IS NULL");
+const PENDING_OF_OPENER: &str =
+    pending!("calls.tenant = :tenant AND calls.opened_by = :opened_by AND :session IS NULL");
+const PENDING_OF_TENANT: &str =
+    pending!("calls.tenant = :tenant AND :session IS NULL AND :opened_by IS NULL");
+const PENDING: &str = pending!(
+    ":tenant IS NULL AND :session IS NULL
+     AND (:opened_by IS NULL OR calls.opened_by = :opened_by)"
+);
 
 impl Sqlite {
     pub(crate) async fn pending(
@@ -219,19 +226,25 @@ fn pending(
     filter: &PendingFilter,
     page: &Page<PendingCursor>,
 ) -> Result<Vec<Pending>, Fault> {
-    let sql = match (&filter.session, &filter.tenant) {
-        (Some(_), _) => PENDING_OF_SESSION,
-        (None, Some(_)) => PENDING_OF_TENANT,
-        (None, None) => PENDING,
+    let sql = match (&filter.session, &filter.tenant, &filter.opened_by) {
+        (Some(_), _, _) => PENDING_OF_SESSION,
+        (None, Some(_), Some(_)) => PENDING_OF_OPENER,
+        (None, Some(_), None) => PENDING_OF_TENANT,
+        (None, None, _) => PENDING,
     };
+    // An id is never the empty blob, which stands before every other.
+    let id_after = |bits: Option<u128>| bits.map_or_else(Vec::new, |bits| id_bytes(bits).to_vec());
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(named_params! {
         ":tenant": filter.tenant.as_ref().map(Tenant::as_str),
         ":session": filter.session.map(|session| id_bytes(session.bits())),
         ":kind": filter.kind.as_ref().map(word),
+        ":opened_by": filter.opened_by.as_ref().map(actor),
+        ":expires_after": filter.expires_after.map_or(i64::MIN, |after| after.ms()),
+        ":rank": page.after.map_or(0, PendingCursor::rank),
         ":expires_at": page.after.map_or(i64::MIN, |after| after.expires_at.ms()),
-        ":after_session": page.after.map(|after| id_bytes(after.session.bits())),
-        ":after_call": page.after.map(|after| id_bytes(after.call.bits())),
+        ":after_session": id_after(page.after.map(|after| after.session.bits())),
+        ":after_call": id_after(page.after.map(|after| after.call.bits())),
         ":limit": page.limit,
     })?;
     let mut found = Vec::new();
@@ -247,6 +260,8 @@ fn pending(
             kind: from_word(&kind).ok_or_else(unknown)?,
             expires_at: moment(row.get(6)?),
             since: moment(row.get(7)?),
+            told: told(row.get_ref(8)?.as_str_or_null().map_err(Error::corrupt)?)?,
+            config_seq: unsigned(row.get(9)?)?,
         });
     }
     Ok(found)

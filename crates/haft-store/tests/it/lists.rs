@@ -1,12 +1,12 @@
 //! The inbox and the list of sessions: filters, and pages that stay stable while things change.
 
-use haft_core::Millis;
-use haft_core::session::{Agent, Config, SuspensionKind};
-use haft_core::tool::Executor;
-use haft_store::{Page, PendingFilter, SessionFilter, SessionStatus, Tenant};
+use haft_core::session::{Agent, Config, Event, Input, SuspensionKind};
+use haft_core::tool::{Executor, Facets, Gate, Mutates};
+use haft_core::{Actor, ActorKind, Millis, SessionId};
+use haft_store::{Page, PendingCursor, PendingFilter, SessionFilter, SessionStatus, Tenant};
 
 use crate::backing::on_every_store;
-use crate::driver::{START, Session, ann, charge, denial, read, tool};
+use crate::driver::{START, Session, ann, charge, denial, read, tool, user};
 
 // S4-16, S4-17: what is kept of a suspension is what a renderer needs, and it shows which kind.
 #[test]
@@ -165,5 +165,76 @@ fn a_session_is_idle_working_and_idle_again() {
         assert_eq!(status().await, SessionStatus::Working);
         session.finish(call, crate::driver::ok("sunny")).await;
         assert_eq!(status().await, SessionStatus::Idle);
+    });
+}
+
+// E7: whose session it is, and the deadline, are part of the query.
+#[test]
+fn the_inbox_is_narrowed_by_who_opened_the_session_and_by_deadline() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let mut session = Session::create(&store, "acme").await;
+        let call = session.propose(&charge()).await;
+        let found = async |opened_by, expires_after| {
+            let tenant = Tenant::new("acme").ok();
+            let filter =
+                PendingFilter { tenant, opened_by, expires_after, ..PendingFilter::default() };
+            let waits = store.pending(&filter, &Page::first(10)).await.unwrap();
+            waits.iter().map(|wait| wait.call).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Some(ann()), None).await, [call]);
+        assert_eq!(found(Some(user("bob")), None).await, []);
+        let service = Actor { kind: ActorKind::Service, ..ann() };
+        assert_eq!(found(Some(service), None).await, [], "another sort of actor is another one");
+        assert_eq!(found(None, Some(START)).await, [call]);
+        assert_eq!(found(None, Some(START + crate::driver::HOUR)).await, [], "it has run out");
+    });
+}
+
+// U2: a call in doubt is the first to be looked at, whatever its deadline.
+#[test]
+fn calls_in_doubt_come_first_in_the_inbox() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let mut asked = Session::create(&store, "acme").await;
+        let waits = asked.propose(&charge()).await;
+        let mut doubtful = Session::create(&store, "acme").await;
+        doubtful.now = START + Millis(60_000);
+        let unsafe_tool = tool("send_mail", |definition| {
+            let mutates = Some(Mutates::Irreversible);
+            definition.facets = Facets { mutates, ..Facets::default() };
+            definition.gate = Gate::Auto;
+        });
+        let doubted = doubtful.propose(&unsafe_tool).await;
+        doubtful.input(Input::Revived).await.unwrap();
+        let tenant = Tenant::new("acme").ok();
+        let filter = PendingFilter { tenant, ..PendingFilter::default() };
+        let first = store.pending(&filter, &Page::first(1)).await.unwrap();
+        assert_eq!(first[0].call, doubted);
+        let cursor: PendingCursor = first[0].cursor().to_string().parse().unwrap();
+        let next = store.pending(&filter, &Page::after(cursor, 10)).await.unwrap();
+        assert_eq!(next.iter().map(|wait| wait.call).collect::<Vec<_>>(), [waits]);
+    });
+}
+
+// E7: the log says everything that a row shows, at the places that the row has.
+#[test]
+fn a_wait_knows_the_entries_that_tell_of_it() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let mut session = Session::create(&store, "acme").await;
+        session.propose(&read()).await;
+        let call = session.propose(&charge()).await;
+        let waits = store.pending(&PendingFilter::default(), &Page::first(10)).await.unwrap();
+        assert_eq!((waits.len(), waits[0].call, waits[0].config_seq), (1, call, 1));
+        let places = waits[0].told.iter().map(|seq| (session.id, *seq)).collect();
+        let mut told = store.entries_at(places).await.unwrap();
+        told.sort_by_key(|entry| entry.seq);
+        let kinds: Vec<_> = told.iter().map(|entry| entry.event().unwrap()).collect();
+        assert!(matches!(&kinds[0], Event::CallProposed { call: of, .. } if *of == call));
+        assert!(matches!(&kinds[1], Event::CallSuspended { call: of, .. } if *of == call));
+        assert_eq!(kinds.len(), 2);
+        let nowhere = vec![(session.id, 999), (SessionId::from_bits(1), 1)];
+        assert_eq!(store.entries_at(nowhere).await.unwrap(), []);
     });
 }

@@ -214,7 +214,8 @@ impl Hand {
             return Ok(());
         }
         let (hand, registry) = (Arc::clone(self), registry.clone());
-        let written = move || mirror::write_contract(&hand, &contract, &registry);
+        let now = context.now();
+        let written = move || mirror::write_contract(&hand, &contract, &registry, now);
         let written = tokio::task::spawn_blocking(written).await;
         written.map_err(|error| ToolError::internal(error.to_string()))
     }
@@ -227,7 +228,7 @@ impl Hand {
         if let Some((store, place)) = self.place(context).await? {
             let body = self.desk().stored(|values| context.seal(values).ok());
             let put = Put { place, expected: Expected::Anything, body: Some(body) };
-            store.put_versions(vec![put], &Actor::system(), Clock::System.now()).await?;
+            store.put_versions(vec![put], &Actor::system(), context.now()).await?;
         }
         let hand = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || mirror::write(&hand)).await;

@@ -1,9 +1,9 @@
 //! The shell's state and the session's tools as files in the workspace, for whoever reads files.
 //! Nothing is ever read back from them.
 
-use haft_core::Arguments;
 use haft_core::permission::{Derivation, Exposure, Level, Profile, Question, Verdict};
 use haft_core::session::Config;
+use haft_core::{Arguments, Timestamp};
 use haft_runtime::registry::{Registered, Registry};
 use haft_sandbox::files::{Expected, Parents};
 use haft_sandbox::virtual_path::VirtualPath;
@@ -94,7 +94,7 @@ impl Contract {
         }
     }
 
-    fn derived(&self, tool: &Registered) -> Derivation {
+    fn derived(&self, tool: &Registered, now: Timestamp) -> Derivation {
         let question = Question {
             contract: tool.spec().contract(),
             arguments: &Arguments::plain(Map::new()),
@@ -103,14 +103,19 @@ impl Contract {
             exposure: &self.exposure,
             reports: &[],
             grants: &[],
-            now: haft_runtime::Clock::System.now(),
+            now,
         };
         question.derive()
     }
 }
 
 /// Writes the tools that the session is offered, and what is asked about.
-pub(super) fn write_contract(hand: &Hand, contract: &Contract, registry: &Registry) {
+pub(super) fn write_contract(
+    hand: &Hand,
+    contract: &Contract,
+    registry: &Registry,
+    now: Timestamp,
+) {
     let offered = registry.advertise(&contract.exposure);
     let tools: Vec<Value> = offered
         .tools()
@@ -122,7 +127,7 @@ pub(super) fn write_contract(hand: &Hand, contract: &Contract, registry: &Regist
     let permissions: Vec<(String, Derivation)> = offered
         .tools()
         .iter()
-        .map(|tool| (tool.name().to_string(), contract.derived(tool)))
+        .map(|tool| (tool.name().to_string(), contract.derived(tool, now)))
         .collect();
     let of = |verdict: Verdict| -> Vec<Value> {
         let these = permissions.iter().filter(|(_, derivation)| derivation.decision == verdict);

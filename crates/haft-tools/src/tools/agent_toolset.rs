@@ -127,7 +127,7 @@ async fn restarted(hand: &Arc<Hand>, context: &ToolContext) -> Result<Returned, 
     hand.desk().reset(hand.workspace().home.clone());
     // What would be told of an earlier process does not hold for this shell.
     drop(hand.take_notice());
-    ensure(hand, None).await?;
+    ensure(hand, None, context.now()).await?;
     hand.keep_desk(context).await?;
     Ok(text("bash session restarted"))
 }

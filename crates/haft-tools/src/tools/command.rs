@@ -2,7 +2,7 @@
 
 use haft_core::session::{Preview, Returned};
 use haft_core::{ArtifactRef, Digest};
-use haft_runtime::{Clock, ToolArguments, ToolContext, ToolError};
+use haft_runtime::{ToolArguments, ToolContext, ToolError};
 use haft_sandbox::classify::{look, programs};
 use haft_sandbox::policy::{Limits, Policy};
 use haft_sandbox::process::{Command, Exit, Finished, Sandbox};
@@ -256,7 +256,7 @@ impl Named {
             ending: ending(finished.exit),
             timed_out: finished.exit == Exit::TimedOut,
             duration_ms: u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX),
-            updated_at: Clock::System.now().ms(),
+            updated_at: context.now().ms(),
             stdout_preview: masked(&preview(&finished.stdout.text())),
             stderr_preview: masked(&preview(&finished.stderr.text())),
             output_artifacts: kept.iter().map(|artifact| artifact.id.to_string()).collect(),

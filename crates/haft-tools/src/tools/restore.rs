@@ -68,9 +68,12 @@ impl Wanted {
             let after = end.saturating_sub(PAGE.into());
             let limit = u32::try_from(end - after).unwrap_or(PAGE);
             let page = store.entries(self.session_id, after, limit).await?;
-            let mut events = page.iter().rev().filter_map(|entry| entry.event().ok());
-            if let Some(way_back) = events.find_map(|event| self.told_by(event)) {
-                return way_back.filter(|way_back| self.is_of(way_back)).ok_or_else(not_an_undo);
+            for entry in page.iter().rev() {
+                let event =
+                    entry.event().map_err(|error| ToolError::internal(error.to_string()))?;
+                if let Some(way_back) = self.told_by(event) {
+                    return way_back.filter(|it| self.is_of(it)).ok_or_else(not_an_undo);
+                }
             }
             end = after;
         }

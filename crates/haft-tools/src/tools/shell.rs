@@ -1,7 +1,8 @@
 //! The persistent shell: opening it, running in it, waiting for it, closing it.
 
+use haft_core::Timestamp;
 use haft_core::session::Returned;
-use haft_runtime::{Clock, ToolArguments, ToolContext, ToolError};
+use haft_runtime::{ToolArguments, ToolContext, ToolError};
 use haft_sandbox::policy::Limits;
 use haft_sandbox::shell::{Executed, Script, Shell};
 use haft_sandbox::virtual_path::VirtualPath;
@@ -72,7 +73,7 @@ async fn opened(wanted: WantedShell, context: ToolContext) -> Result<Returned, T
     if wanted.restart {
         end(&hand).await?;
     }
-    ensure(&hand, cwd).await?;
+    ensure(&hand, cwd, context.now()).await?;
     hand.keep_desk(&context).await?;
     let mut answer = common(&hand);
     answer["notice"] = json!(notice);
@@ -145,7 +146,7 @@ impl Typed {
             return Err(busy(hand));
         }
         let notice = hand.take_notice();
-        let shell = ensure(hand, self.cwd.clone()).await?;
+        let shell = ensure(hand, self.cwd.clone(), context.now()).await?;
         self.start(hand, &shell, context)?;
         if let Some(note) = &mut hand.desk().shell {
             note.command_count += 1;
@@ -182,7 +183,7 @@ impl Typed {
             tool: self.tool,
             command: context.masked(&secrets.masked(&self.command)),
             cwd: cwd.map_or_else(|| hand.cwd().to_string(), VirtualPath::to_string),
-            started_at: Clock::System.now().ms(),
+            started_at: context.now().ms(),
             executing,
             spilled,
             secrets,
@@ -302,6 +303,7 @@ async fn wait_or_stop(
 pub(super) async fn ensure(
     hand: &Arc<Hand>,
     cwd: Option<VirtualPath>,
+    now: Timestamp,
 ) -> Result<Arc<OpenShell>, ToolError> {
     if let Some(shell) = hand.shell().filter(|shell| !shell.has_ended()) {
         return Ok(shell);
@@ -319,7 +321,7 @@ pub(super) async fn ensure(
         // A fresh shell starts with all of it.
         drop(desk.take_unheard());
         drop(desk);
-        let shell = OpenShell::new(fresh_id()?, Clock::System.now().ms(), shell);
+        let shell = OpenShell::new(fresh_id()?, now.ms(), shell);
         Ok(Arc::new(shell))
     })
     .await?;

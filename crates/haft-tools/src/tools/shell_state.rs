@@ -2,7 +2,7 @@
 
 use haft_core::ArtifactRef;
 use haft_core::session::Returned;
-use haft_runtime::{Clock, ToolArguments, ToolContext, ToolError};
+use haft_runtime::{ToolArguments, ToolContext, ToolError};
 use haft_sandbox::files::Kind;
 use haft_sandbox::shell::{End, Executed};
 use serde::Deserialize;
@@ -75,7 +75,7 @@ pub(super) async fn settle(
         ending: words.clone(),
         timed_out: matches!(executed.end, End::TimedOut(_)),
         duration_ms: u64::try_from(executed.took.as_millis()).unwrap_or(u64::MAX),
-        updated_at: Clock::System.now().ms(),
+        updated_at: context.now().ms(),
         stdout_preview: context.masked(&preview(&stdout)),
         stderr_preview: context.masked(&preview(&stderr)),
         output_artifacts: kept.iter().map(|artifact| artifact.id.to_string()).collect(),

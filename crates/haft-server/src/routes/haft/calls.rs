@@ -10,13 +10,16 @@ use haft_core::{
     CallId, CallResult, Directives, ErrorClass, Failure, Millis, Output, ResolutionId, SessionId,
 };
 use haft_runtime::fresh_bits;
-use haft_runtime::{Answer, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict};
-use haft_store::{FoundCall, StoredCall};
+use haft_runtime::{
+    Answer, CallError, GrantTerms, InputError, ResolveError, Response, UndoError, Verdict,
+};
+use haft_store::{CallStage, FoundCall, StoredCall};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::found::Found;
+use super::sessions::Why;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{Error, Kind};
@@ -134,16 +137,17 @@ pub(super) async fn resolve(
     let said: Said = read(Value::Object(body))?;
     let response = said.response()?;
     let by = caller.actor.clone();
-    match app.haft().resolve_as(found.id, call, round, id, by, response).await {
+    let Found { id: session, loaded } = found;
+    match app.haft().resolve_seen((session, loaded), call, round, id, by, response).await {
         Ok(Reply::Endorsed) => Ok(Json(
             json!({ "decision": "endorse", "waits_for": "the approval of another person" }),
         )),
         Ok(_) => {
-            let known = app.store().call(found.id, call).await?;
+            let known = app.store().call(session, call).await?;
             let decided = known.and_then(|known| known.decided);
             Ok(Json(decided.as_ref().map_or_else(|| json!({}), shown)))
         }
-        Err(error) => Err(refused(&app, found.id, call, error).await?),
+        Err(error) => Err(refused(&app, session, call, error).await?),
     }
 }
 
@@ -224,6 +228,38 @@ pub(super) async fn show(
     params.finish()?;
     let found = Found::session(&app, &caller, &session).await?;
     let id = Found::call(&call)?;
+    let known = app.store().call(found.id, id).await?;
+    let known = known.ok_or_else(|| Error::not_found("call", &call))?;
+    let mut shown = told(&found, id, &known);
+    if known.stage == CallStage::Settled {
+        shown["outcome"] = match app.haft().answer(found.id, id).await {
+            Ok(Some(Answer::Done(outcome))) => json!(outcome),
+            Ok(_) => Value::Null,
+            // It never was a call: its class says why.
+            Err(CallError::Rejected(rejection)) => json!({ "rejection": rejection }),
+            Err(error) => return Err(Error::internal(error)),
+        };
+    }
+    Ok(Json(shown))
+}
+
+/// Stops a call: one that waits or is to run never runs, one that runs is told to stop.
+pub(super) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, call)): Path<(String, String)>,
+    params: Params,
+    Body(why): Body<Why>,
+) -> Result<Json<Value>, Error> {
+    caller.require(Scope::Write)?;
+    params.finish()?;
+    let found = Found::session(&app, &caller, &session).await?;
+    let id = Found::call(&call)?;
+    let by = caller.actor.clone();
+    match app.haft().cancel(found.id, id, by, why.note).await {
+        Ok(_) => {}
+        Err(error) => return Err(refused(&app, found.id, id, error.into()).await?),
+    }
     let known = app.store().call(found.id, id).await?;
     let known = known.ok_or_else(|| Error::not_found("call", &call))?;
     Ok(Json(told(&found, id, &known)))

@@ -77,7 +77,13 @@ pub(super) async fn stream(
         "" => None,
         tools => {
             caller.require(Scope::Approve)?;
-            Some(app.presence().enter(found.id, tool_names(tools)?.into_iter()).await)
+            // What the session calls its tools may not be their names.
+            let meant = |called: String| match found.open() {
+                Some(open) => open.config.toolset.meant(&called).to_owned(),
+                None => called,
+            };
+            let tools = tool_names(tools)?.into_iter().map(meant);
+            Some(app.presence().enter(found.id, tools).await)
         }
     };
     let live = app.haft().live().subscribe_without_steps();

@@ -54,7 +54,7 @@ fn proposed(
     let missing = || Error::not_found("tool", tool.as_str());
     // By the name that people see, which may be another tool's own.
     let name = open.config.toolset.meant(tool.as_str());
-    let definition = definition(app, open, name).ok_or_else(missing)?;
+    let definition = definition(app, &open.config, name).ok_or_else(missing)?;
     let spec = haft_core::tool::ToolSpec::new(definition).map_err(Error::internal)?;
     let at = app.now();
     let id = GrantId::from_bits(fresh_bits(at).map_err(Error::internal)?);

@@ -40,16 +40,17 @@ pub(crate) fn paths() -> Paths {
         .route("/grants/preview", post(grants::preview).body::<grants::Proposed>())
         .route("/grants/{grant}", delete(grants::revoke))
         .route("/calls/{call}", get(calls::show))
+        .route("/calls/{call}/cancel", post(calls::cancel))
         .route("/calls/{call}/resolve", post(calls::resolve).body::<calls::Said>())
         .route("/calls/{call}/undo", get(calls::undone).post(calls::undo));
-    let pending = get(pending::list).query(&[Limit(500), Text("session")]).page();
+    let pending = get(pending::list).query(&[Limit(500), Page, Text("session")]).page();
     let sessions = get(sessions::list).query(&[Limit(200), Text("after")]).page();
     Paths::new()
         .route("/me", get(me::me))
         .route("/login", post(me::login))
         .route("/keys", get(keys::list).page().post(keys::create))
         .route("/keys/{key}", delete(keys::revoke))
-        .route("/agents", get(sessions::agents).page())
+        .route("/agents", get(sessions::agents).query(&[Limit(500), Page]).page())
         .route("/pending", pending)
         .route("/calls", get(calls::find).query(&[Text("begins")]).page())
         .route("/pending/stream", get(pending::watch).events())

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use haft_core::session::Event;
-use haft_core::{Actor, ContentBlock, SessionId};
+use haft_core::{ContentBlock, SessionId};
 use haft_store::{ListedSession, Page, SessionFilter, Which};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,34 +33,37 @@ pub(super) async fn list(
     let limit = params.limit(50, 200)?;
     let after = params.one::<SessionId>("after")?;
     params.finish()?;
-    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), ..SessionFilter::default() };
+    let filter = SessionFilter {
+        tenant: Some(caller.tenant.clone()),
+        opened_by: caller.sees_only(),
+        ..SessionFilter::default()
+    };
     let page = Page { after, limit };
     let listed = app.store().sessions(&filter, &page).await?;
     let next = listed.last().filter(|_| listed.len() == limit as usize).map(|last| last.session);
     let mut data = Vec::with_capacity(listed.len());
     for session in &listed {
-        data.extend(row(&app, &caller, session).await?);
+        data.push(row(&app, &caller, session).await?);
     }
     Ok(Json(json!({ "data": data, "next": next })))
 }
 
-/// A session in the list, unless it is somebody else's.
-async fn row(app: &App, caller: &Caller, listed: &ListedSession) -> Result<Option<Value>, Error> {
-    let Named { title, agent, owner } = named(app, caller, listed.session).await?;
-    if !owner.is_some_and(|owner| caller.may_see(&owner)) {
-        return Ok(None);
-    }
-    Ok(Some(json!({
+/// A session in the list. One whose beginning cannot be read says why, and hides no other.
+async fn row(app: &App, caller: &Caller, listed: &ListedSession) -> Result<Value, Error> {
+    let Named { title, agent, unreadable } = named(app, caller, listed.session).await?;
+    Ok(json!({
         "id": listed.session, "title": title, "agent": agent, "status": listed.status.as_str(),
-        "n_waiting": listed.n_waiting, "head": listed.head_seq,
+        "n_waiting": listed.n_waiting, "head": listed.head_seq, "unreadable": unreadable,
         "opened_at": listed.created_at, "updated_at": listed.updated_at,
-    })))
+    }))
 }
 
+#[derive(Default)]
 struct Named {
     title: Option<String>,
     agent: Option<String>,
-    owner: Option<Actor>,
+    /// Why the beginning of its log cannot be read.
+    unreadable: Option<String>,
 }
 
 /// What a session is called: as its client put it, else by what was first said or done in it.
@@ -68,11 +71,17 @@ async fn named(app: &App, caller: &Caller, session: SessionId) -> Result<Named, 
     let id = session.to_string();
     let beside = app.objects().find(&caller.tenant, Sort::Session, &id, Which::Latest).await?;
     let mut title = beside.as_ref().and_then(|beside| beside.text("title").map(str::to_owned));
-    let (mut agent, mut owner) = (None, None);
+    let mut agent = None;
     for entry in app.store().entries(session, 0, OPENING).await? {
-        match entry.event()? {
-            Event::SessionOpened { config, by, .. } => {
-                owner = Some(by);
+        let event = match entry.event() {
+            Ok(event) => event,
+            Err(error) => {
+                tracing::warn!(%session, %error, "the beginning of a session cannot be read");
+                return Ok(Named { title, agent, unreadable: Some(error.to_string()) });
+            }
+        };
+        match event {
+            Event::SessionOpened { config, .. } => {
                 agent = config.agent.as_ref().map(|agent| agent.id.clone());
             }
             Event::MessageReceived { content, .. } => {
@@ -88,7 +97,7 @@ async fn named(app: &App, caller: &Caller, session: SessionId) -> Result<Named, 
             _ => {}
         }
     }
-    Ok(Named { title, agent, owner })
+    Ok(Named { title, agent, unreadable: None })
 }
 
 pub(super) async fn show(
@@ -165,16 +174,19 @@ async fn newest_agent(app: &App, caller: &Caller) -> Result<String, Error> {
 pub(super) async fn agents(
     State(app): State<App>,
     caller: Caller,
-    params: Params,
+    mut params: Params,
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Read)?;
+    let limit = params.limit(100, 500)?;
+    let after = params.text("page");
     params.finish()?;
     let current = |object: &crate::objects::Object| !object.is_archived();
-    let (found, _) = app.objects().list(&caller.tenant, Sort::Agent, None, 100, current).await?;
+    let listed = app.objects().list(&caller.tenant, Sort::Agent, after, limit, current).await?;
+    let (found, next) = listed;
     let data: Vec<Value> = found.iter().map(|agent| {
         json!({ "id": agent.id, "name": agent.text("name"), "starters": demo::starters(&agent.id) })
     }).collect();
-    Ok(Json(json!({ "data": data })))
+    Ok(Json(json!({ "data": data, "next_page": next })))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -202,7 +214,7 @@ pub(super) async fn say(
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Interrupt")]
 pub(super) struct Why {
-    note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 pub(super) async fn interrupt(

@@ -32,7 +32,11 @@ pub(super) async fn list(
         let found = Found::session(&app, &caller, &session).await?;
         return Ok(Json(json!({ "data": queued(&found), "next": null })));
     }
-    let filter = SessionFilter { tenant: Some(caller.tenant.clone()), ..SessionFilter::default() };
+    let filter = SessionFilter {
+        tenant: Some(caller.tenant.clone()),
+        opened_by: caller.sees_only(),
+        ..SessionFilter::default()
+    };
     let listed = app.store().sessions(&filter, &Page { after, limit }).await?;
     let next = listed.last().filter(|_| listed.len() == limit as usize).map(|last| last.session);
     let mut data = Vec::new();

@@ -300,13 +300,14 @@ pub(crate) async fn list(
         return Err(Error::unsupported("an `order` other than `desc`"));
     }
     params.finish()?;
-    let tenant = Some(caller.tenant.clone());
-    let filter = SessionFilter { tenant, ..SessionFilter::default() };
+    let filter = SessionFilter {
+        tenant: Some(caller.tenant.clone()),
+        agent,
+        opened_by: caller.sees_only(),
+        ..SessionFilter::default()
+    };
     let wanted = |session: &Session| {
-        let runs = session.config.agent.as_ref().map(|agent| &agent.id);
-        session.is_seen_by(&caller)
-            && (all || !session.beside.is_archived())
-            && agent.as_ref().is_none_or(|agent| runs == Some(agent))
+        (all || !session.beside.is_archived())
             && (statuses.is_empty() || statuses.iter().any(|word| word == session.status()))
     };
     let mut data = Vec::new();
