@@ -246,7 +246,9 @@ impl Request {
     /// Begins a write of versions.
     pub(crate) fn step_of(&self, puts: &[Put]) -> Option<Step> {
         let place = &puts.first()?.place;
-        Some(self.step(format!("put {} {}", place.space(), place.key()), None))
+        // What stands beside a session has its id as the key, and is erased with it.
+        let session = place.key().parse().ok();
+        Some(self.step(format!("put {} {}", place.space(), place.key()), session))
     }
 
     /// Returns the version that a place had before the request wrote there, if it did so in an

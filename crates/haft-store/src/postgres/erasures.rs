@@ -23,7 +23,7 @@ use crate::work::Moment;
 const LOCK: &str = "LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE";
 
 /// What refers to a session by its id and holds nothing that anyone else refers to.
-const REMOVED: [&str; 8] = [
+const REMOVED: [&str; 9] = [
     "DELETE FROM events WHERE session = $1",
     "DELETE FROM snapshots WHERE session = $1",
     "DELETE FROM calls WHERE session = $1",
@@ -32,6 +32,8 @@ const REMOVED: [&str; 8] = [
     "DELETE FROM wakes WHERE session = $1",
     "DELETE FROM deliveries WHERE session = $1",
     "DELETE FROM clients WHERE session = $1",
+    // The answers of requests that wrote to it; that they were made stays, so that none is repeated.
+    "DELETE FROM requests WHERE step = '' AND id IN (SELECT id FROM requests WHERE session = $1)",
 ];
 
 /// Versions whose key is one of these ids, or begins with one of them and a dot; `/` is what follows

@@ -286,9 +286,14 @@ fn remove_rows(
     for sql in ["DELETE FROM wakes WHERE session = ?1", "DELETE FROM sessions WHERE key = ?1"] {
         connection.prepare_cached(sql)?.execute([key])?;
     }
-    for sql in
-        ["DELETE FROM deliveries WHERE session = ?1", "DELETE FROM clients WHERE session = ?1"]
-    {
+    for sql in [
+        "DELETE FROM deliveries WHERE session = ?1",
+        "DELETE FROM clients WHERE session = ?1",
+        // The answers of requests that wrote to it; that they were made stays, so that none is
+        // repeated.
+        "DELETE FROM requests WHERE step = ''
+               AND id IN (SELECT id FROM requests WHERE session = ?1)",
+    ] {
         connection.prepare_cached(sql)?.execute([id])?;
     }
     Ok(())

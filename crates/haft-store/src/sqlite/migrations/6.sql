@@ -14,6 +14,7 @@ CREATE TABLE requests (
     PRIMARY KEY (id, step)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX requests_by_time ON requests (at);
+CREATE INDEX requests_by_session ON requests (session) WHERE session IS NOT NULL;
 
 -- Keeps the ids of requests, and of what they make, unguessable for whoever knows the key.
 CREATE TABLE request_salt (salt BLOB NOT NULL) STRICT;
