@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::session::{
-    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, State, SuspendReason,
+    CallsProposed, Config, Event, Input, Phase, Preview, Refusal, Reply, State, SuspendReason,
     SuspensionKind,
 };
 use haft_core::{Actor, CallId, Outcome, ProviderCallId, SessionId, Timestamp, ToolName};
@@ -74,7 +74,11 @@ impl Haft {
     ) -> Result<Answer, CallError> {
         let call = CallId::from_bits(self.driver.fresh()?);
         let mut wait = self.wait_for(session, call);
-        self.propose_as(session, call, tool, arguments).await?;
+        // What an earlier run of the request has proposed may be done by now, and nothing more is
+        // heard of it.
+        if self.proposed(session, call, tool, arguments).await? == Reply::AlreadyRecorded {
+            return self.wait_on(wait, session, call).await;
+        }
         match wait.heard().await {
             Some(answer) => answer,
             None => self.wait_on(wait, session, call).await,
@@ -111,6 +115,16 @@ impl Haft {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<(), CallError> {
+        self.proposed(session, call, tool, arguments).await.map(drop)
+    }
+
+    async fn proposed(
+        &self,
+        session: SessionId,
+        call: CallId,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Reply, CallError> {
         let (opened_by, config) = self.asker(session).await?;
         let asker = Asker { session, opened_by: &opened_by, config: &config };
         let asked = Asked {
@@ -119,8 +133,7 @@ impl Haft {
             arguments: Given::Object(arguments),
         };
         let calls = vec![self.toolbox.propose(asker, call, asked).await];
-        self.driver.input(session, Input::CallsProposed(CallsProposed { calls })).await?;
-        Ok(())
+        Ok(self.driver.input(session, Input::CallsProposed(CallsProposed { calls })).await?)
     }
 
     /// Waits until a call is done or waits for someone.
