@@ -104,8 +104,13 @@ fn tell(report: &AuditReport) {
     eprintln!(
         "{sessions} sessions verified, {n_broken} broken; the whole store was covered: all \
          tenants, {calls} calls against the logs, {versions} versions (API keys and grants among \
-         them), {artifacts} artifacts, the record of {erasures} erased sessions"
+         them), {artifacts} artifacts"
     );
+    let is_record =
+        |finding: &AuditFinding| finding.damage == Damage::Log && finding.session.is_none();
+    if !findings.iter().any(is_record) {
+        eprintln!("{erasures} sessions erased; their record is whole");
+    }
     if findings.is_empty() {
         return;
     }

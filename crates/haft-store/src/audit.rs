@@ -214,7 +214,11 @@ impl CallRow {
     /// Whether a stored row says what this one, which was made from the log, says.
     fn is_told_by(&self, stored: &Self) -> bool {
         let Self { told, is_custom, .. } = self.clone();
-        *self == Self { told, is_custom, ..stored.clone() }
+        // Rows from before the places were kept did not move with every entry that tells of their
+        // call.
+        let is_of_old = stored.told.is_none() && stored.stage != CallStage::Settled.as_str();
+        let updated_at = if is_of_old { self.updated_at } else { stored.updated_at };
+        *self == Self { told, is_custom, updated_at, ..stored.clone() }
     }
 
     /// Since when a call for a client may have had none.

@@ -287,7 +287,7 @@ fn variant(input: &Input) -> &'static str {
     }
 }
 
-const VARIANTS: usize = 33;
+const VARIANTS: usize = 34;
 
 /// Names the phase, so that a phase without a row is noticed.
 fn phase(phase: &Phase) -> &'static str {

@@ -492,7 +492,9 @@ impl Doubts {
             Event::CallVerified { call, finding, .. } if *finding != VerifyFinding::Unknown => {
                 self.open.remove(call);
             }
+            // Whoever has a call run again has found that it did not take effect.
             Event::CallResolved { call, decision: Decided::RunAgain, .. } => {
+                self.open.remove(call);
                 self.cancelled.remove(call);
             }
             Event::CallFinished { outcome } if self.open.contains(&outcome.call) => {

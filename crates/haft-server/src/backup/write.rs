@@ -242,6 +242,6 @@ fn entry(path: Vec<u8>, kind: Kind, found: &Metadata) -> Entry {
 fn is_of_the_process(name: &std::ffi::OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(DATABASE.as_bytes())
-        || name == b"haft.lock"
+        || [&b"haft.lock"[..], b"haft.mark", b"haft.room"].contains(&name)
         || name.starts_with(b"server.json")
 }

@@ -9,7 +9,7 @@ import { legible } from "../../console/legible.js";
 const ANSWERS = new URL("../../../haft-core/tests/golden/legible.json", import.meta.url);
 
 test("the console shows hostile text as the terminal does", async () => {
-  for (const { text, shown } of JSON.parse(await readFile(ANSWERS, "utf8"))) {
+  for (const [text, shown] of JSON.parse(await readFile(ANSWERS, "utf8"))) {
     assert.equal(legible(text), shown);
   }
 });

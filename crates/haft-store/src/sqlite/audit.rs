@@ -275,7 +275,10 @@ pub(super) fn fold(
 fn orphans(connection: &Connection, report: &mut AuditReport) -> Result<(), Fault> {
     let absent = "NOT IN (SELECT key FROM sessions NOT INDEXED)";
     let count = |table: &str| {
-        let sql = format!("SELECT count(DISTINCT session) FROM {table} WHERE session {absent}");
+        // Rows of erased sessions stay, emptied, as those of session 0.
+        let sql = format!(
+            "SELECT count(DISTINCT session) FROM {table} WHERE session <> 0 AND session {absent}"
+        );
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
     };
     let n = count("events")?;
@@ -301,7 +304,11 @@ fn orphans(connection: &Connection, report: &mut AuditReport) -> Result<(), Faul
 
 /// Checks all content against its hash, and that what refers to content finds it.
 fn contents(connection: &Connection, report: &mut AuditReport) -> Result<(), Fault> {
-    let mut statement = connection.prepare("SELECT digest, body FROM blobs NOT INDEXED")?;
+    // Content that was erased leaves an empty row to which nothing refers.
+    let mut statement = connection.prepare(
+        "SELECT digest, body FROM blobs NOT INDEXED WHERE length(body) > 0
+           OR digest IN (SELECT digest FROM versions) OR digest IN (SELECT digest FROM artifacts)",
+    )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let expected = digest(row.get_ref(0)?.as_blob().map_err(Error::corrupt)?)?;

@@ -91,7 +91,9 @@ fn rebuild(connection: &Connection, report: &mut RepairReport) -> Result<bool, F
         append::wake(connection, log.key, 0, 0)?;
     }
     for table in ["calls", "wakes", "snapshots"] {
-        let sql = format!("DELETE FROM {table} WHERE session NOT IN (SELECT key FROM sessions)");
+        let sql = format!(
+            "DELETE FROM {table} WHERE session <> 0 AND session NOT IN (SELECT key FROM sessions)"
+        );
         let n = connection.execute(&sql, [])?;
         if n > 0 {
             let message = format!("{n} rows of `{table}` belonged to sessions that are not there");

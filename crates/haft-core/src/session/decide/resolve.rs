@@ -290,7 +290,10 @@ fn endorsed(call: &Call) -> &[DecidedBy] {
 /// let it run.
 fn require_permit(call: &Call) -> Result<(), Refusal> {
     match &call.phase {
-        Phase::Waiting(Suspension { permit: None, .. }) => {
+        // What waited for approval when a backup was made is asked about anew.
+        Phase::Waiting(Suspension { permit: None, reason, .. })
+            if *reason != SuspendReason::Restored =>
+        {
             let message = "it cannot be run again: what let it run is not known any more; \
                            propose the call anew"
                 .to_owned();
