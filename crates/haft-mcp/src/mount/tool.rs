@@ -179,12 +179,13 @@ impl Tool for MountedTool {
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
         Box::pin(async {
             let link = self.link(context.session()).await?;
-            let redactor = link.desk().redactor();
-            let mut returned = match self.run(&link, arguments, context).await {
-                Ok(returned) => returned,
-                Err(error) => return Err(error.masked(&redactor)),
-            };
-            redactor.returned(&mut returned);
+            // The call may connect, and connecting may find other secrets than there were before.
+            let before = link.desk().redactor();
+            let ran = self.run(&link, arguments, context).await;
+            let after = link.desk().redactor();
+            let mut returned = ran.map_err(|error| error.masked(&before).masked(&after))?;
+            before.returned(&mut returned);
+            after.returned(&mut returned);
             Ok(returned)
         })
     }
