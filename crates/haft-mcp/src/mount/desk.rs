@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haft_runtime::{Redactor, ToolContext};
+use haft_core::SessionId;
+use haft_runtime::{ClockPause, Redactor, ToolContext};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
@@ -31,6 +32,8 @@ pub(super) struct Desk {
     pub(super) questions: Questions,
     /// The calls under way, the latest last.
     calls: Mutex<Vec<Arc<Call>>>,
+    /// What the server's questions that nobody has answered yet hold still. Locked before the calls.
+    waits: Mutex<Vec<Arc<Wait>>>,
     changed: watch::Sender<u64>,
     next: AtomicU64,
     /// The secrets that the server was given, and the tokens for it.
@@ -54,6 +57,20 @@ pub(super) struct Call {
     progress_token: Mutex<Option<ProgressToken>>,
 }
 
+/// A question of the server that waits for somebody. Meanwhile the clocks of all calls of its
+/// session stand still, also of those that begin later: the server does not say for which of them it
+/// asks, and may work on none until it is answered.
+struct Wait {
+    session: SessionId,
+    paused: Mutex<Vec<ClockPause>>,
+}
+
+/// A question of the server that waits; the clocks go on when this is dropped.
+struct Waits<'a> {
+    desk: &'a Desk,
+    wait: Arc<Wait>,
+}
+
 /// A call under way; it ends with this.
 pub(super) struct UnderWay {
     desk: Arc<Desk>,
@@ -68,6 +85,7 @@ impl Desk {
         Self {
             questions,
             calls: Mutex::default(),
+            waits: Mutex::default(),
             changed: watch::Sender::new(0),
             next: AtomicU64::new(0),
             secrets: Mutex::default(),
@@ -121,7 +139,12 @@ impl Desk {
             is_sent: AtomicBool::new(false),
             progress_token: Mutex::default(),
         });
+        let waits = lock(&self.waits);
         lock(&self.calls).push(Arc::clone(&call));
+        for wait in waits.iter().filter(|wait| wait.session == call.context.session()) {
+            lock(&wait.paused).push(call.context.pause_clock());
+        }
+        drop(waits);
         UnderWay { desk: Arc::clone(self), call }
     }
 
@@ -143,6 +166,17 @@ impl Desk {
         is_clear.then(|| Arc::clone(latest))
     }
 
+    /// Stops the clocks of a session's calls until what is returned is dropped.
+    fn wait(&self, session: SessionId) -> Waits<'_> {
+        let mut waits = lock(&self.waits);
+        let calls = lock(&self.calls);
+        let theirs = calls.iter().filter(|call| call.context.session() == session);
+        let paused = Mutex::new(theirs.map(|call| call.context.pause_clock()).collect());
+        let wait = Arc::new(Wait { session, paused });
+        waits.push(Arc::clone(&wait));
+        Waits { desk: self, wait }
+    }
+
     /// Has a request of the server answered by whoever made its call.
     async fn ask(&self, kind: Kind, request: &impl Serialize) -> Result<Value, ErrorData> {
         let refused = |message: &str| ErrorData::invalid_request(message.to_owned(), None);
@@ -152,6 +186,7 @@ impl Desk {
         self.redactor().value(&mut params);
         let params: Map<String, Value> = params.as_object().cloned().unwrap_or_default();
         let question = Question { kind, params };
+        let _waits = self.wait(call.context.session());
         let answer = self.questions.ask(&call.context, &call.next_key(), question).await;
         answer.map_err(|error| refused(&error.to_string()))
     }
@@ -168,6 +203,12 @@ impl UnderWay {
             }
             other != token
         });
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        lock(&self.desk.waits).retain(|wait| !Arc::ptr_eq(wait, &self.wait));
     }
 }
 

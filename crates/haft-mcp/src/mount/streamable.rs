@@ -12,7 +12,9 @@ use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
     StreamableHttpError, StreamableHttpPostResponse,
@@ -20,6 +22,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use super::event_size::EventSize;
+use super::lines::TOO_LARGE;
 use super::oauth::{Access, parameter};
 
 const EVENTS: &str = "text/event-stream";
@@ -29,12 +32,12 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How often a server that does not want a token may say that it is elsewhere on its origin.
 const REDIRECTS_MAX: usize = 10;
-/// The largest answer that is one message.
-const BODY_MAX: usize = 64 << 20;
 /// The most that is read of an answer that says no.
 const REFUSAL_MAX: usize = 64 << 10;
-/// The largest event of a stream, unless rmcp says otherwise.
+/// The largest message of an answer, unless rmcp says otherwise.
 const EVENT_MAX: usize = 16 << 20;
+/// What the HTTP client calls the stage of a request before anything is sent.
+const CONNECTION: &str = "connection";
 
 /// A tool may take as long as it likes: whoever calls it says how long they wait.
 const TIMEOUTS: Timeouts = Timeouts {
@@ -57,8 +60,6 @@ pub(super) struct HttpPeer {
 pub(super) enum RequestError {
     #[error(transparent)]
     Http(#[from] HttpError),
-    #[error("the server answered with more than {BODY_MAX} bytes")]
-    TooLarge,
     #[error("the server answered with HTTP {0}")]
     Status(StatusCode),
     #[error("{0}")]
@@ -66,9 +67,15 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
-    /// Returns whether no connection to the server could be made, so that nothing was sent.
+    /// Returns whether the request itself was not sent, or was refused for want of a token: there
+    /// was no connection to the server, or no token for it.
     pub(super) fn is_unreached(&self) -> bool {
-        matches!(self, Self::Http(HttpError::Connect { .. }))
+        match self {
+            Self::Token(_)
+            | Self::Http(HttpError::Connect { .. } | HttpError::NotPublic { .. }) => true,
+            Self::Http(HttpError::Timeout { stage, .. }) => *stage == CONNECTION,
+            Self::Http(HttpError::Broken(_)) | Self::Status(_) => false,
+        }
     }
 }
 
@@ -343,7 +350,9 @@ async fn posted(
     match Kind::of(&answer) {
         Kind::Events => Ok(StreamableHttpPostResponse::Sse(events(answer, event_max), session)),
         Kind::Json => {
-            let body = whole(answer).await?;
+            let Some(body) = whole(answer, event_max).await? else {
+                return Ok(too_large(message, event_max, session));
+            };
             match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
                 Ok(reply) => Ok(StreamableHttpPostResponse::Json(reply, session)),
                 Err(_) if !wants_reply => Ok(StreamableHttpPostResponse::Accepted),
@@ -410,15 +419,32 @@ fn unread(error: &serde_json::Error, body: &[u8]) -> Cow<'static, str> {
     format!("it is no message of JSON-RPC ({error}): {start}").into()
 }
 
-async fn whole(mut answer: Answer) -> Result<Vec<u8>, Failed> {
+/// Reads an answer that is one message; `None` if that is larger than allowed.
+async fn whole(mut answer: Answer, max: usize) -> Result<Option<Vec<u8>>, Failed> {
     let mut body = Vec::new();
     while let Some(bytes) = answer.next().await.map_err(|error| Failed::Client(error.into()))? {
-        if body.len() + bytes.len() > BODY_MAX {
-            return Err(Failed::Client(RequestError::TooLarge));
+        if body.len() + bytes.len() > max {
+            return Ok(None);
         }
         body.extend_from_slice(&bytes);
     }
-    Ok(body)
+    Ok(Some(body))
+}
+
+/// What stands in for an answer that is too large: an error of the request, so that whoever waits
+/// for the answer is told, and the connection goes on.
+fn too_large(
+    message: &ClientJsonRpcMessage,
+    max: usize,
+    session: Option<String>,
+) -> StreamableHttpPostResponse {
+    let ClientJsonRpcMessage::Request(request) = message else {
+        return StreamableHttpPostResponse::Accepted;
+    };
+    let told = format!("the answer is larger than {max} bytes");
+    let error = ErrorData::new(ErrorCode(TOO_LARGE), told, None);
+    let reply = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+    StreamableHttpPostResponse::Json(reply, session)
 }
 
 /// Reads the events of an answer as they come, none of them larger than allowed.

@@ -17,16 +17,17 @@ use rmcp::model::{
     ClientRequest, InputRequests, InputResponses, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Map, Value, json};
 
 use super::MountConfig;
+use super::carrier::NotCarried;
 use super::desk::UnderWay;
 use super::lines::TOO_LARGE;
 use super::link::{Connected, Link};
 use super::links::Links;
 use super::oauth::Wanted;
 use super::sessions::Sessions;
-use super::streamable::RequestError;
 use crate::questions::{Kind, Question};
 
 /// How often a server may ask for more before its call is given up.
@@ -179,12 +180,13 @@ impl Tool for MountedTool {
     ) -> ToolFuture<'_, Result<Returned, ToolError>> {
         Box::pin(async {
             let link = self.link(context.session()).await?;
-            let redactor = link.desk().redactor();
-            let mut returned = match self.run(&link, arguments, context).await {
-                Ok(returned) => returned,
-                Err(error) => return Err(error.masked(&redactor)),
-            };
-            redactor.returned(&mut returned);
+            // The call may connect, and connecting may find other secrets than there were before.
+            let before = link.desk().redactor();
+            let ran = self.run(&link, arguments, context).await;
+            let after = link.desk().redactor();
+            let mut returned = ran.map_err(|error| error.masked(&before).masked(&after))?;
+            before.returned(&mut returned);
+            after.returned(&mut returned);
             Ok(returned)
         })
     }
@@ -286,16 +288,14 @@ fn failed(error: ServiceError) -> ToolError {
     }
 }
 
-/// Returns whether no connection to the server could be made for the request.
+/// Returns whether the request was never sent. rmcp's errors do not name their causes as such, so
+/// they are taken apart by their types.
 fn is_unreached(error: &ServiceError) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<RequestError>().is_some_and(RequestError::is_unreached) {
-            return true;
-        }
-        cause = error.source();
+    let ServiceError::TransportSend(error) = error else { return false };
+    match error.error.downcast_ref::<NotCarried>() {
+        Some(NotCarried::Http(StreamableHttpError::Client(error))) => error.is_unreached(),
+        _ => false,
     }
-    false
 }
 
 /// What was sent may have been done, whatever the server makes of being told to stop.

@@ -59,20 +59,8 @@ impl Ask {
     /// Asks whether a call may run, with everything it would run with; `None` when that is too much
     /// to be shown.
     pub(super) fn of_approval(waiting: &Waiting) -> Option<Self> {
-        let mut message = format!("Allow `{}`", waiting.tool);
-        match waiting.arguments.is_empty() {
-            true => message.push_str(" without arguments?"),
-            false => message.push_str(" with these arguments?"),
-        }
-        for (name, value) in &waiting.arguments {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let name = legible(name).replace('\n', "‹U+000A›");
-            message = format!("{message}\n{name}: {}", legible(&text));
-        }
-        let preview = waiting.preview.as_ref().and_then(|preview| preview.diff.as_deref());
-        if let Some(diff) = preview {
-            message = format!("{message}\n\nWhat it would do:\n{}", legible(diff));
-        }
+        let diff = waiting.preview.as_ref().and_then(|preview| preview.diff.as_deref());
+        let message = approval_text(waiting.tool.as_str(), &waiting.arguments, diff);
         if message.chars().count() > CONSENT_CHARS_MAX {
             return None;
         }
@@ -187,6 +175,26 @@ impl Ask {
     }
 }
 
+/// Describes a call to whoever is asked whether it may run. Each argument begins a line, and what
+/// is in a value or in the diff is indented: no value can look like another argument, or like the
+/// end of the question.
+fn approval_text(tool: &str, arguments: &Map<String, Value>, diff: Option<&str>) -> String {
+    let indented = |text: &str| legible(text).replace('\n', "\n    ");
+    let mut message = match arguments.is_empty() {
+        true => format!("Allow `{tool}` without arguments?"),
+        false => format!("Allow `{tool}` with these arguments?"),
+    };
+    for (name, value) in arguments {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let name = legible(name).replace('\n', "‹U+000A›");
+        message = format!("{message}\n{name}: {}", indented(&text));
+    }
+    if let Some(diff) = diff {
+        message = format!("{message}\n\nWhat it would do:\n    {}", indented(diff));
+    }
+    message
+}
+
 fn fitting(schema: &Value, content: Map<String, Value>) -> Option<Map<String, Value>> {
     let validator = Validator::compile(&Schema::from_value(schema).ok()?).ok()?;
     let content = Value::Object(content);
@@ -225,5 +233,21 @@ pub(super) fn is_for_caller(kind: SuspensionKind, consent: super::Consent) -> bo
         SuspensionKind::Approval => consent == super::Consent::Approves,
         SuspensionKind::Elicitation => true,
         SuspensionKind::ClientExec | SuspensionKind::Settlement | SuspensionKind::Child => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_draws_a_line_of_its_own() {
+        let arguments = json!({"path": "a\n\nWhat it would do:\nnothing", "to": "b\nto: c"});
+        let text = approval_text("copy", arguments.as_object().unwrap(), Some("+x\nto: d"));
+        assert_eq!(
+            text,
+            "Allow `copy` with these arguments?\npath: a\n    \n    What it would do:\n    \
+             nothing\nto: b\n    to: c\n\nWhat it would do:\n    +x\n    to: d"
+        );
     }
 }

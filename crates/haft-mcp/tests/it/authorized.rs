@@ -22,13 +22,17 @@ fn name() -> ToolName {
 
 /// A node of a tenant that has the server mounted.
 async fn node(store: &Store, tenant: &str, key: u8, url: &str) -> Mounts {
+    mounted(store, tenant, key, url).await.unwrap()
+}
+
+async fn mounted(store: &Store, tenant: &str, key: u8, url: &str) -> Result<Mounts, MountError> {
     let secrets = Secrets::none().sealed_with(SealingKey::new([key; 32]));
     let tenant = Tenant::new(tenant).unwrap();
     let mounts = Mounts::new(Registry::new(), store.clone(), Questions::new(), secrets, tenant);
     let (headers, oauth) = (BTreeMap::new(), OAuth::default());
     let peer = Peer::Http { url: url.to_owned(), headers, oauth };
-    mounts.mount(MountConfig::new(name(), peer), &user("ann")).await.unwrap();
-    mounts
+    mounts.mount(MountConfig::new(name(), peer), &user("ann")).await?;
+    Ok(mounts)
 }
 
 fn health(mounts: &Mounts) -> Health {
@@ -183,6 +187,37 @@ async fn a_refresh_that_ends_late_does_not_replace_what_a_person_agreed_to_meanw
     a.look_again(&name()).await.unwrap();
     assert_eq!(health(&a), Health::Up);
     assert_eq!(latest().await, agreed_to);
+}
+
+// A refresh is for what was granted: whoever asks for more is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_asks_for_nothing_but_what_was_granted() {
+    let ground = Ground::new();
+    let a = ground.node().await;
+    let peer = ground.guarded.url.trim_end_matches("/mcp");
+    opened(&format!("{peer}/release"));
+    let fleeting = "http://127.0.0.1:1/mcp/fleeting";
+    let back = agreed(&a.authorize(&name(), fleeting, &user("ann")).await.unwrap());
+    a.authorized(&back).await.unwrap();
+    a.look_again(&name()).await.unwrap();
+    assert_eq!(health(&a), Health::Up);
+    let refreshing = opened(&format!("{peer}/refreshing"));
+    assert!(refreshing.contains("\"tries\": 1"), "{refreshing}");
+}
+
+// D17: a server that stops naming who gave the tokens does not get them in their place.
+#[tokio::test(flavor = "multi_thread")]
+async fn d17_tokens_are_not_shown_once_the_server_does_not_say_who_gave_them() {
+    let ground = Ground::new();
+    let a = ground.node().await;
+    let back = begun(&a).await;
+    a.authorized(&back).await.unwrap();
+    opened(&format!("{}/forget", ground.guarded.url.trim_end_matches("/mcp")));
+    let told = match mounted(&ground.store, "test", 7, &ground.guarded.url).await {
+        Ok(mounts) => format!("{:?}", mounts.find(&name())),
+        Err(error) => error.to_string(),
+    };
+    assert!(told.contains("no longer says who gives its tokens"), "{told}");
 }
 
 // D17: of tokens that others took the place of nothing is kept, sealed or not.

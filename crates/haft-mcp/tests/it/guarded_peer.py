@@ -1,7 +1,8 @@
 """An MCP server of the earlier revision that lets in only who was authorized, and the
 authorization server for it. A person who comes to `/authorize` says yes at once. Whoever is sent
 back to `/fleeting` is given a token that has to be refreshed at once, which succeeds once: when
-somebody has been at `/release`. `/refreshing` says how many have tried."""
+somebody has been at `/release`, and whoever names a scope is refused. `/refreshing` says how many
+have tried. Once somebody has been at `/forget`, nothing says any more who gives tokens."""
 import base64, hashlib, json, sys, threading, urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -9,6 +10,7 @@ TOKEN = "CANARY-token-51c7"
 CODES = {}
 REFRESHED = []
 RELEASED = threading.Event()
+FORGOTTEN = threading.Event()
 
 
 class Peer(BaseHTTPRequestHandler):
@@ -35,7 +37,9 @@ class Peer(BaseHTTPRequestHandler):
     def do_GET(self):
         url = urllib.parse.urlparse(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
-        if url.path.startswith("/.well-known/oauth-protected-resource"):
+        if url.path.startswith("/.well-known/") and FORGOTTEN.is_set():
+            self.say(404)
+        elif url.path.startswith("/.well-known/oauth-protected-resource"):
             self.say(200, {"resource": f"{self.here}/mcp", "authorization_servers": [self.here]})
         elif url.path == "/.well-known/oauth-authorization-server":
             ends = {f"{end}_endpoint": f"{self.here}/{path}" for end, path in [("authorization", "authorize"), ("token", "token"), ("registration", "register")]}
@@ -46,6 +50,9 @@ class Peer(BaseHTTPRequestHandler):
             self.say(302, location=f"{query['redirect_uri']}?{back}")
         elif url.path == "/refreshing":
             self.say(200, {"tries": len(REFRESHED)})
+        elif url.path == "/forget":
+            FORGOTTEN.set()
+            self.say(200, {})
         elif url.path == "/release":
             RELEASED.set()
             self.say(200, {})
@@ -59,21 +66,23 @@ class Peer(BaseHTTPRequestHandler):
         elif self.path == "/token":
             given = dict(urllib.parse.parse_qsl(body.decode()))
             if given["grant_type"] == "refresh_token":
-                return self.refresh(given["refresh_token"])
+                return self.refresh(given["refresh_token"], given.get("scope"))
             asked = CODES.pop(given["code"])
             digest = hashlib.sha256(given["code_verifier"].encode()).digest()
             assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == asked["code_challenge"]
             assert given["redirect_uri"] == asked["redirect_uri"], given
             is_fleeting = asked["redirect_uri"].endswith("/fleeting")
-            more = {"expires_in": 1, "refresh_token": "CANARY-refresh-1"} if is_fleeting else {}
+            more = {"expires_in": 1, "refresh_token": "CANARY-refresh-1", "scope": "read"} if is_fleeting else {}
             self.say(200, {"access_token": TOKEN, "token_type": "Bearer", **more})
         elif self.headers.get("authorization") != f"Bearer {TOKEN}":
             self.say(401, {}, WWW_Authenticate=f'Bearer resource_metadata="{self.here}/.well-known/oauth-protected-resource/mcp"')
         else:
             self.answer(json.loads(body))
 
-    def refresh(self, token):
+    def refresh(self, token, scope):
         REFRESHED.append(token)
+        if scope is not None:
+            return self.say(400, {"error": "invalid_scope"})
         if len(REFRESHED) > 1:
             return self.say(400, {"error": "invalid_grant"})
         RELEASED.wait()

@@ -4,19 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft_core::ToolName;
+use haft_core::{CallResult, ErrorClass, ToolName};
 use haft_mcp::{
     Health, MountConfig, MountError, Mounted, Mounts, OAuth, Peer, Questions, Secrets, Setting,
 };
+use haft_runtime::Answer;
 use haft_runtime::registry::Registry;
-use haft_runtime::testing::user;
+use haft_runtime::testing::{TestPlace, user};
 use haft_store::{Store, Tenant};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::mounts::{Host, text};
 
 /// What a server answers to a request: a status, headers and a body.
-type Answer = (u16, String, String);
+type Reply = (u16, String, String);
 
 /// A request as a server reads it.
 struct Request {
@@ -30,22 +34,29 @@ struct Request {
 struct Server {
     origin: String,
     connections: Arc<AtomicUsize>,
+    accepting: JoinHandle<()>,
 }
 
 impl Server {
-    async fn start(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+    async fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (connections, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
         let counted = Arc::clone(&connections);
-        tokio::spawn(async move {
+        let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let answer = Arc::clone(&answer);
                 tokio::spawn(async move { serve(stream, &*answer).await });
             }
         });
-        Self { origin, connections }
+        Self { origin, connections, accepting }
+    }
+
+    /// Has nobody listen at its address any more.
+    async fn stop(self) {
+        self.accepting.abort();
+        assert!(self.accepting.await.unwrap_err().is_cancelled());
     }
 
     fn n_connections(&self) -> usize {
@@ -53,7 +64,7 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, answer: &(dyn Fn(&Request) -> Answer + Send + Sync)) {
+async fn serve(stream: TcpStream, answer: &(dyn Fn(&Request) -> Reply + Send + Sync)) {
     let mut stream = BufReader::new(stream);
     loop {
         let (mut head, mut length) = (String::new(), 0);
@@ -76,12 +87,15 @@ async fn serve(stream: TcpStream, answer: &(dyn Fn(&Request) -> Answer + Send + 
         let length = body.len();
         let answer =
             format!("HTTP/1.1 {status} x\r\n{headers}content-length: {length}\r\n\r\n{body}");
-        stream.write_all(answer.as_bytes()).await.unwrap();
+        // Whoever reads too much hangs up.
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
     }
 }
 
 /// A server of the earlier revision with one tool.
-fn mcp(request: &Request) -> Answer {
+fn mcp(request: &Request) -> Reply {
     let id = &request.body["id"];
     if request.method != "POST" {
         return (405, String::new(), String::new());
@@ -200,5 +214,52 @@ async fn a_mounted_server_cannot_lead_a_node_into_its_network() {
         let asked = node.mounts.authorize(&name(), "http://127.0.0.1:1/back", &user("ann")).await;
         let refused = asked.unwrap_err().to_string();
         assert!(refused.contains("not an address of the public internet"), "{refused}");
+    }
+}
+
+/// A mount of a server that wants nothing to be let in.
+fn open_to_all(origin: &str) -> MountConfig {
+    let (url, headers) = (format!("{origin}/mcp"), BTreeMap::new());
+    MountConfig::new(name(), Peer::Http { url, headers, oauth: OAuth::default() })
+}
+
+// E2: a call that could not be sent did nothing, and nobody has to settle it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_to_a_server_that_is_gone_is_certain_to_have_done_nothing() {
+    let server = Server::start(|request: &Request| {
+        let (status, headers, body) = mcp(request);
+        (status, format!("connection: close\r\n{headers}"), body)
+    });
+    let (server, host) = (server.await, Host::start(&TestPlace::new()).await);
+    host.mounts.mount(open_to_all(&server.origin), &user("ann")).await.unwrap();
+    server.stop().await;
+    let answer = host.answer(host.session, "peer_add", json!({})).await;
+    let Answer::Done(outcome) = answer else { panic!("{answer:?}") };
+    let CallResult::Err(failure) = &outcome.result else { panic!("{outcome:?}") };
+    assert_eq!(failure.class, ErrorClass::Upstream, "{failure:?}");
+    assert!(failure.message.contains("could not be reached, so nothing ran"), "{failure:?}");
+}
+
+// X15: an answer in JSON has the same bound as one that comes as an event or as a line.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_in_json_that_is_too_large_fails_its_call_alone() {
+    let server = Server::start(|request: &Request| {
+        if request.body["method"] != "tools/call" {
+            return mcp(request);
+        }
+        let n = request.body["params"]["arguments"]["n"].as_u64().unwrap();
+        let content = json!([{"type": "text", "text": "x".repeat(n.try_into().unwrap())}]);
+        let result = json!({"content": content});
+        let body = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result});
+        (200, "content-type: application/json\r\n".to_owned(), body.to_string())
+    });
+    let (server, host) = (server.await, Host::start(&TestPlace::new()).await);
+    let mut config = open_to_all(&server.origin);
+    config.max_message_bytes = 64 << 10;
+    host.mounts.mount(config, &user("ann")).await.unwrap();
+    for (n, told) in [(1 << 20, "it ran, but its result was not kept"), (3, "xxx")] {
+        let answer = host.answer(host.session, "peer_add", json!({"n": n})).await;
+        let Answer::Done(outcome) = answer else { panic!("{answer:?}") };
+        assert!(text(&outcome).contains(told), "{outcome:?}");
     }
 }

@@ -155,9 +155,13 @@ impl Hands {
         std::thread::spawn(move || drop(held));
     }
 
-    /// Ends what a session runs when the session ends, or when somebody interrupts it.
+    /// Ends what a session runs when the session ends or is erased, or when somebody interrupts it.
     pub(crate) fn hear(&self, live: &LiveEvent) {
-        let LiveEvent::Appended { session, events, .. } = live else { return };
+        let (session, events) = match live {
+            LiveEvent::Erased { session } => return self.close(*session),
+            LiveEvent::Appended { session, events, .. } => (session, events),
+            LiveEvent::Step { .. } | LiveEvent::Text { .. } | LiveEvent::Progress { .. } => return,
+        };
         let ends = |event: &Event| match event {
             Event::SessionInterrupted { cause, .. } => *cause == InterruptCause::Asked,
             Event::SessionEnding { .. } | Event::SessionEnded {} => true,

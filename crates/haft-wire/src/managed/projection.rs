@@ -21,6 +21,9 @@ use super::event::{Place, WireEvent};
 use super::spans::{Spent, usage_of};
 use super::{blocks, output_blocks, result_blocks};
 
+/// Why a client does not run a call as it was shown, although somebody approved it.
+const ARGUMENTS_CHANGED: &str = "the approver changed the arguments; the call goes on with those";
+
 /// Folds a log into the events that the outside sees.
 ///
 /// That a session waits is what an append leads to as a whole, so it is told when the next one
@@ -89,10 +92,7 @@ struct ShownUse {
 impl OpenCall {
     /// The id of the event that shows the call as it may run.
     fn use_id(&self) -> String {
-        match &self.use_shown {
-            Some(ShownUse { n_edits: n_edits @ 1.., .. }) => format!("{}.{n_edits}", self.id),
-            _ => self.id.to_string(),
-        }
+        use_id(self.id, self.use_shown.as_ref().map_or(0, |shown| shown.n_edits))
     }
 }
 
@@ -470,8 +470,7 @@ impl Projection {
                     shown.n_edits += 1;
                     shown.is_stale = true;
                 }
-                let why = "the approver changed the arguments; the call goes on with those";
-                (confirmation, confirmed("deny", Some(why)))
+                (confirmation, confirmed("deny", Some(ARGUMENTS_CHANGED)))
             }
             Decided::Approve { .. } => (confirmation, confirmed("allow", None)),
             // A client holds its call until it is told that it may run.
@@ -563,7 +562,7 @@ impl Projection {
             |call: &&OpenCall| matches!(call.waits_for, Awaited::Approval | Awaited::Someone);
         let waiting = self.calls.iter().filter(is_waiting).map(OpenCall::use_id);
         let below = self.threads.values().flat_map(|thread| &thread.asks);
-        waiting.chain(below.map(ToString::to_string)).collect()
+        waiting.chain(below.cloned()).collect()
     }
 
     fn tell_running(&mut self) {
@@ -602,6 +601,14 @@ pub fn thread_id(session: SessionId) -> String {
 
 pub(super) fn bare(session: SessionId) -> String {
     session.to_string().trim_start_matches("sesn_").to_owned()
+}
+
+/// Returns the id of the event that shows a call after its arguments were changed so often.
+fn use_id(call: CallId, n_edits: u32) -> String {
+    match n_edits {
+        0 => call.to_string(),
+        _ => format!("{call}.{n_edits}"),
+    }
 }
 
 fn requires_action(ids: &[String]) -> Value {
@@ -862,6 +869,74 @@ mod tests {
         let shown: Vec<_> = whole.iter().filter(|event| event.kind == use_).collect();
         assert!(shown.iter().all(|event| event.body["session_thread_id"] == thread));
         assert_eq!(whole.last().unwrap().body["stop_reason"]["type"], "end_turn");
+    }
+
+    /// A client's call below, as it waits.
+    fn asked_below(kind: SuspensionKind, city: &str) -> Word {
+        let ask = Ask {
+            call: CallId::from_bits(20),
+            round: 1,
+            kind,
+            tool: "weather".to_owned(),
+            executor: Executor::Client,
+            mcp: None,
+            arguments: Map::from_iter([("city".to_owned(), json!(city))]),
+        };
+        Word::Asking { asks: vec![ask] }
+    }
+
+    /// What is told once a client's call below was approved, which first was about Bonn.
+    fn approved_below(city: &str) -> Vec<WireEvent> {
+        let ended = (3, Event::TurnEnded { turn: 1, ending: TurnEnding::Completed });
+        let below = vec![
+            reported(4, 2, asked_below(SuspensionKind::Approval, "Bonn")),
+            reported(5, 4, Word::AtWork),
+            reported(6, 6, asked_below(SuspensionKind::ClientExec, city)),
+        ];
+        let entries = log([opening(), vec![ended], below].concat());
+        let whole = folded(&entries, entries.len());
+        let at = whole.iter().position(|event| event.kind == "user.tool_confirmation").unwrap();
+        let mut uses = whole[..at].iter().filter(|event| event.kind == "agent.custom_tool_use");
+        assert_eq!(uses.next().unwrap().body["evaluated_permission"], "ask");
+        whole[at..].to_vec()
+    }
+
+    #[test]
+    fn a_clients_call_below_that_is_approved_is_confirmed() {
+        let told = approved_below("Bonn");
+        let id = CallId::from_bits(20).to_string();
+        let kinds: Vec<_> = told.iter().map(|event| event.kind).collect();
+        let (rests, idle) = ("session.thread_status_idle", "session.status_idle");
+        assert_eq!(kinds, ["user.tool_confirmation", rests, idle]);
+        assert_eq!(
+            (&told[0].body["tool_use_id"], &told[0].body["result"]),
+            (&json!(id), &json!("allow"))
+        );
+        for idle in &told[1..] {
+            assert_eq!(idle.body["stop_reason"]["event_ids"], json!([id]));
+        }
+    }
+
+    // W1: a client never runs what was proposed below when somebody approved something else.
+    #[test]
+    fn arguments_that_were_changed_below_are_shown_as_a_use_of_its_own() {
+        let told = approved_below("Bern");
+        let (first, second) =
+            (CallId::from_bits(20).to_string(), format!("{}.1", CallId::from_bits(20)));
+        let kinds: Vec<_> = told.iter().map(|event| event.kind).collect();
+        let (rests, idle) = ("session.thread_status_idle", "session.status_idle");
+        assert_eq!(kinds, ["user.tool_confirmation", "agent.custom_tool_use", rests, idle]);
+        assert_eq!(
+            (&told[0].body["tool_use_id"], &told[0].body["result"]),
+            (&json!(first), &json!("deny"))
+        );
+        assert_eq!(told[0].body["deny_message"], ARGUMENTS_CHANGED);
+        assert_eq!((&told[1].id, &told[1].body["input"]), (&second, &json!({"city": "Bern"})));
+        assert!(told[1].body.get("evaluated_permission").is_none());
+        assert_eq!(told[1].body["session_thread_id"], thread_id(SessionId::from_bits(9)));
+        for idle in &told[2..] {
+            assert_eq!(idle.body["stop_reason"]["event_ids"], json!([second]));
+        }
     }
 
     /// The calls that wait are declined one by one, each in an append of its own.

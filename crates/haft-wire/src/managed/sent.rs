@@ -140,10 +140,8 @@ impl SentEvent {
             "user.custom_tool_result" => {
                 let CustomToolResult { custom_tool_use_id, content, is_error } =
                     members_of(&kind, members)?;
-                // What follows the call's id says which change of its arguments was run.
-                let id = custom_tool_use_id.split('.').next().unwrap_or_default();
                 Ok(Self::CustomToolResult {
-                    call: call("custom_tool_use_id", id)?,
+                    call: call("custom_tool_use_id", &custom_tool_use_id)?,
                     content: texts(content)?,
                     is_error: is_error.unwrap_or(false),
                 })
@@ -181,9 +179,11 @@ fn members_of<T: DeserializeOwned>(
         .map_err(|error| SentError::Unreadable(format!("`{kind}`: {error}")))
 }
 
-/// An id that is no call's is one that nothing waits for.
+/// Reads the id of an event that shows a call: the call's own id, and behind a dot which change of
+/// the call's arguments the event shows. An id that is no call's is one that nothing waits for.
 fn call(field: &str, id: &str) -> Result<CallId, SentError> {
-    id.parse().map_err(|_| {
+    let own = id.split('.').next().unwrap_or_default();
+    own.parse().map_err(|_| {
         let id: String = id.chars().take(80).collect();
         SentError::Unreadable(format!("`{field}`: no event `{id}` of this session waits for this"))
     })
@@ -223,6 +223,25 @@ mod tests {
         let confirmation = Confirmation::Deny { message: Some("no".to_owned()) };
         assert_eq!(SentEvent::read(denied), Ok(SentEvent::ToolConfirmation { call, confirmation }));
         assert_eq!(SentEvent::read(json!({"type": "user.interrupt"})), Ok(SentEvent::Interrupt));
+    }
+
+    // A call whose arguments an approver changed is shown again, under an id that ends in a number.
+    #[test]
+    fn a_call_is_confirmed_and_answered_by_the_id_of_any_event_that_shows_it() {
+        let (call, confirmation) = (CallId::from_bits(7), Confirmation::Allow);
+        let id = format!("{call}.2");
+        let confirmed =
+            json!({"type": "user.tool_confirmation", "tool_use_id": id, "result": "allow"});
+        assert_eq!(
+            SentEvent::read(confirmed),
+            Ok(SentEvent::ToolConfirmation { call, confirmation })
+        );
+        let answered = json!({"type": "user.custom_tool_result", "custom_tool_use_id": id});
+        let (content, is_error) = (Vec::new(), false);
+        assert_eq!(
+            SentEvent::read(answered),
+            Ok(SentEvent::CustomToolResult { call, content, is_error })
+        );
     }
 
     #[test]

@@ -43,16 +43,12 @@ impl Access {
             return Ok(None);
         };
         let server = &self.found.server;
-        let scopes = server.with_offline_access(credentials.granted_scopes.clone());
-        let scope = scopes.join(" ");
-        let mut fields = vec![
+        // Without a `scope` it is for what was granted (RFC 6749, section 6): more is refused.
+        let fields = vec![
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh_token.as_str()),
             ("resource", self.found.resource.as_str()),
         ];
-        if !scope.is_empty() {
-            fields.push(("scope", &scope));
-        }
         let request = TokenRequest {
             endpoint: &server.token_endpoint,
             client_id: &credentials.client_id,
@@ -62,17 +58,23 @@ impl Access {
         };
         let mut given = match self.web.token(&request).await {
             Ok(given) => given,
-            Err(TokenError::Refused { code: Some(code), .. }) if code == "invalid_grant" => {
+            Err(TokenError::Refused { code: Some(code), .. }) if needs_person(&code) => {
                 return Ok(None);
             }
             Err(error) => return Err(format!("the token cannot be refreshed: {error}")),
         };
         // One that is not replaced stays good.
         given.refresh_token.get_or_insert_with(|| refresh_token.clone());
-        let issuer = server.issuer.clone();
+        let (issuer, scopes) = (server.issuer.clone(), credentials.granted_scopes);
         let credentials = Credentials::given(given, &credentials.client_id, scopes, issuer);
         self.tokens.refreshed(Granted { credentials, client_secret }, &refreshing).await?;
         let known = self.tokens.known().await;
         Ok(known.and_then(|known| known.credentials.access_token().map(str::to_owned)))
     }
+}
+
+/// Returns whether a refusal says that the grant, or the client that it was given to, is over: only
+/// a person can give another one.
+fn needs_person(code: &str) -> bool {
+    matches!(code, "invalid_grant" | "invalid_client" | "unauthorized_client")
 }

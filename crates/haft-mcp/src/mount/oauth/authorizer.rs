@@ -64,6 +64,12 @@ impl Authorizer {
         let web = Web::new(&self.url)?;
         let found = discover(&web, &self.url, None).await?;
         let Credentials { client_id, issuer, .. } = granted.credentials;
+        if issuer.is_some() && found.server.issuer.is_none() {
+            // The server itself would be asked in place of whoever gave them.
+            return Err("the server no longer says who gives its tokens, so the ones that were \
+                        given are not shown to anybody; authorize it again if that is meant"
+                .to_owned());
+        }
         if let (Some(before), Some(now)) = (issuer, &found.server.issuer)
             && before != *now
         {

@@ -6,19 +6,33 @@ use haft_core::permission::Verdict;
 use haft_core::session::{Ask, Report, SuspensionKind, Word};
 use haft_core::tool::Executor;
 use haft_core::{CallId, SessionId};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use super::{Activity, Projection, Told, permission, requires_action, stop_reason, thread_id};
+use super::{
+    ARGUMENTS_CHANGED, Activity, Projection, Told, permission, requires_action, stop_reason,
+    thread_id, use_id,
+};
 
 /// What is known of a session below.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Thread {
     agent: Option<String>,
     is_at_work: bool,
-    /// The calls that wait for someone.
-    pub(super) asks: Vec<CallId>,
-    /// The calls that were shown since it last rested, each with what it waited for last.
-    shown: BTreeMap<CallId, SuspensionKind>,
+    /// The ids of the events that show the calls that wait for someone.
+    pub(super) asks: Vec<String>,
+    /// The calls that were shown since it last rested.
+    shown: BTreeMap<CallId, ShownAsk>,
+}
+
+/// A call of a session below, as it was shown last.
+#[derive(Debug, Clone)]
+struct ShownAsk {
+    /// What it waited for last.
+    kind: SuspensionKind,
+    /// The arguments that the latest event shows.
+    arguments: Map<String, Value>,
+    /// How often it was shown again because an approver changed the arguments.
+    n_edits: u32,
 }
 
 impl Projection {
@@ -36,14 +50,12 @@ impl Projection {
             Word::AtWork => "session.thread_status_running",
             Word::Asking { asks } => {
                 for ask in asks {
-                    match thread.shown.insert(ask.call, ask.kind) {
-                        None => self.ask_for(report.child, ask),
-                        Some(before) => self.confirm_below(before, ask),
-                    }
+                    let shown = thread.shown.remove(&ask.call);
+                    let shown = self.ask_for(report.child, ask, shown);
+                    thread.asks.push(use_id(ask.call, shown.n_edits));
+                    thread.shown.insert(ask.call, shown);
                 }
-                thread.asks = asks.iter().map(|ask| ask.call).collect();
-                let ids: Vec<String> = thread.asks.iter().map(ToString::to_string).collect();
-                members["stop_reason"] = requires_action(&ids);
+                members["stop_reason"] = requires_action(&thread.asks);
                 "session.thread_status_idle"
             }
             Word::AtRest { ending, .. } => {
@@ -79,17 +91,45 @@ impl Projection {
         }
     }
 
-    /// Shows a call of a session below that waits for someone.
-    fn ask_for(&mut self, thread: SessionId, ask: &Ask) {
-        let is_theirs = matches!(ask.executor, Executor::Client | Executor::Human);
+    /// Shows a call of a session below that waits for someone, unless it was shown as it is.
+    fn ask_for(&mut self, thread: SessionId, ask: &Ask, shown: Option<ShownAsk>) -> ShownAsk {
+        let Some(mut shown) = shown else {
+            let is_asked = !is_theirs(ask) || ask.kind == SuspensionKind::Approval;
+            self.show_use(thread, ask, 0, is_asked);
+            return ShownAsk { kind: ask.kind, arguments: ask.arguments.clone(), n_edits: 0 };
+        };
+        // A client holds a call that waited for a yes; that it now waits for the client is the yes.
+        let is_approved =
+            shown.kind == SuspensionKind::Approval && ask.kind == SuspensionKind::ClientExec;
+        shown.kind = ask.kind;
+        if !is_approved {
+            return shown;
+        }
+        let used = use_id(ask.call, shown.n_edits);
+        if shown.arguments == ask.arguments {
+            let members = json!({ "tool_use_id": used, "result": "allow" });
+            self.emit("user.tool_confirmation", None, members);
+            return shown;
+        }
+        let members =
+            json!({ "tool_use_id": used, "result": "deny", "deny_message": ARGUMENTS_CHANGED });
+        self.emit("user.tool_confirmation", None, members);
+        shown.n_edits += 1;
+        shown.arguments = ask.arguments.clone();
+        self.show_use(thread, ask, shown.n_edits, false);
+        shown
+    }
+
+    /// Shows a call of a session below with the arguments that it has now.
+    fn show_use(&mut self, thread: SessionId, ask: &Ask, n_edits: u32, is_asked: bool) {
         let mut members = json!({
             "name": ask.tool, "input": ask.arguments, "session_thread_id": thread_id(thread),
         });
-        if !is_theirs || ask.kind == SuspensionKind::Approval {
+        if is_asked {
             members["evaluated_permission"] = permission(Verdict::Ask).into();
         }
         let kind = match &ask.mcp {
-            _ if is_theirs => "agent.custom_tool_use",
+            _ if is_theirs(ask) => "agent.custom_tool_use",
             None => "agent.tool_use",
             Some(mcp) => {
                 members["name"] = mcp.tool.as_str().into();
@@ -97,14 +137,11 @@ impl Projection {
                 "agent.mcp_tool_use"
             }
         };
-        self.emit(kind, Some(ask.call.to_string()), members);
+        self.emit(kind, Some(use_id(ask.call, n_edits)), members);
     }
+}
 
-    /// A client holds a call that waited for a yes; that it now waits for the client is the yes.
-    fn confirm_below(&mut self, before: SuspensionKind, ask: &Ask) {
-        if before == SuspensionKind::Approval && ask.kind == SuspensionKind::ClientExec {
-            let members = json!({ "tool_use_id": ask.call.to_string(), "result": "allow" });
-            self.emit("user.tool_confirmation", None, members);
-        }
-    }
+/// Whether the result of a call comes from outside.
+fn is_theirs(ask: &Ask) -> bool {
+    matches!(ask.executor, Executor::Client | Executor::Human)
 }
