@@ -290,9 +290,11 @@ impl Pages {
         self.last
     }
 
-    /// The latest event of a type, among those that are remembered.
-    pub(crate) fn latest(&self, kind: &str) -> Option<&EncodedEvent> {
-        self.recent.iter().map(AsRef::as_ref).rfind(|event: &&EncodedEvent| event.kind == kind)
+    /// Returns the latest event of a type.
+    pub(crate) async fn latest(&self, kind: &str) -> Result<Option<Arc<EncodedEvent>>, Error> {
+        let (limit, bytes_max, types) = (1, usize::MAX, vec![kind.to_owned()]);
+        let wanted = Wanted { limit, bytes_max, after: None, types, is_descending: true };
+        Ok(self.page(&wanted).await?.0.pop())
     }
 
     /// Returns the events after a place, as many as there is room for.
@@ -524,6 +526,8 @@ mod tests {
             assert!(matches!(next, NextEvents::Events(events) if events.is_empty()));
         }
         let whole = whole(store, session).await;
+        let said = whole.iter().rfind(|event| event.kind == "agent.message");
+        assert_eq!(pages.latest("agent.message").await.unwrap().as_ref(), said);
         assert_eq!(all(&pages, &wanted(false)).await, whole);
         assert_eq!(since(&pages, whole[0].place).await, whole[1..]);
     }

@@ -199,6 +199,34 @@ async fn a_batch_of_events_is_applied_whole_or_not_at_all_and_says_which_one_is_
     assert_eq!(at("\"first\""), at("\"last\""), "both are of one append: {log}");
 }
 
+// The answer of a deletion may be lost when everything is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_whose_answer_was_lost_answers_as_the_first_time() {
+    let house = House::start().await;
+    let ann = house.admin().await;
+    let agent = ann.post("/v1/agents", &asking_agent()).await;
+    let wanted = json!({"agent": agent["id"], "environment_id": "env_demo"});
+    let session = ann.post("/v1/sessions", &wanted).await["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/sessions/{session}");
+    let key = "idempotency-key: delete-once\r\n";
+    let (status, _, first) = ann.with(key, "DELETE", &path, &Value::Null).await;
+    assert_eq!(status, 200, "{first}");
+    // The answer is kept shortly afterwards; then it is as if it never was.
+    let database = rusqlite::Connection::open(house.data.path().join("haft.db")).unwrap();
+    let sql = "DELETE FROM requests WHERE step = '' AND instr(note, 'session_deleted') > 0";
+    let forget = async {
+        while database.execute(sql, []).unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, forget).await.expect("the answer is kept");
+    let (status, _, again) = ann.with(key, "DELETE", &path, &Value::Null).await;
+    assert_eq!((status, again), (200, first));
+    let other = "idempotency-key: delete-again\r\n";
+    let (status, ..) = ann.with(other, "DELETE", &path, &Value::Null).await;
+    assert_eq!(status, 404, "another request finds nothing");
+}
+
 /// Keeps a model from answering in its first turn.
 struct Holds {
     was_let_go: Arc<AtomicBool>,
