@@ -228,7 +228,13 @@ impl<P: Performer> Driver<P> {
         by: Actor,
     ) -> Result<SessionId, InputError> {
         let session = SessionId::from_bits(self.fresh()?);
-        self.open_as(session, tenant, config, by).await
+        match self.open_as(session, tenant, config, by).await {
+            // The id follows from the request: another run of it has just opened the session.
+            Err(InputError::Refused(Refusal::AlreadyOpen)) if Request::current().is_some() => {
+                Err(InputError::UnderWayElsewhere)
+            }
+            opened => opened,
+        }
     }
 
     /// Opens a session under an id that follows from what it is for, so that whoever opens it

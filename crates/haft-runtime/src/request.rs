@@ -7,7 +7,7 @@
 //! that nobody waits for. An answer that was lost in between is made again: the request is run once
 //! more, and all that was done is skipped.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,6 +38,9 @@ const ANSWER_MAX: usize = 256 << 10;
 
 /// How many answers may wait to be kept; those beyond are made again when they are asked for.
 const UNKEPT_MAX: usize = 1_024;
+
+/// How many requests that ended without an answer are remembered.
+const UNANSWERED_MAX: usize = 1_024;
 
 /// How often answers are tried to be kept while the store is away.
 const KEEP_EVERY: Duration = Duration::from_millis(500);
@@ -89,6 +92,8 @@ pub struct WorkingRequest {
     request: Request,
     requests: Requests,
     done: watch::Sender<()>,
+    /// Whether it was handed out to be worked on and has no answer.
+    is_unanswered: bool,
 }
 
 impl WorkingRequest {
@@ -98,7 +103,9 @@ impl WorkingRequest {
     }
 
     /// Ends it with an answer, which whoever sends it again gets.
-    pub fn answered(self, answer: String) {
+    pub fn answered(mut self, answer: String) {
+        self.is_unanswered = false;
+        self.requests.state().forget_unanswered(self.request.id());
         if answer.len() <= ANSWER_MAX {
             let at = self.requests.0.clock.now();
             self.requests.keep(self.request.answered(answer, at));
@@ -108,7 +115,13 @@ impl WorkingRequest {
 
 impl Drop for WorkingRequest {
     fn drop(&mut self) {
-        self.requests.state().under_way.remove(&self.request.id());
+        let id = self.request.id();
+        let mut state = self.requests.state();
+        if self.is_unanswered {
+            state.remember_unanswered(id);
+        }
+        state.under_way.remove(&id);
+        drop(state);
         // Whoever waits looks again.
         self.done.send_replace(());
     }
@@ -132,6 +145,27 @@ struct Status {
     /// Answers that are not kept in the store yet.
     unkept: HashMap<RequestId, RequestStep>,
     is_keeping: bool,
+    /// Requests that ended here without an answer, the latest last: some have left no trace in the
+    /// store, and a retry of one must not be taken for an earlier one that was answered.
+    unanswered: VecDeque<RequestId>,
+}
+
+impl Status {
+    fn remember_unanswered(&mut self, id: RequestId) {
+        self.forget_unanswered(id);
+        if self.unanswered.len() >= UNANSWERED_MAX {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(id);
+    }
+
+    fn forget_unanswered(&mut self, id: RequestId) {
+        self.unanswered.retain(|other| *other != id);
+    }
+
+    fn unanswered_in(&self, range: &RangeInclusive<RequestId>) -> Vec<RequestId> {
+        self.unanswered.iter().filter(|id| range.contains(id)).copied().collect()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -181,7 +215,7 @@ impl Requests {
                     None => {
                         let id = RequestId(timed(prefix, now, nonce()));
                         let working = self.claim(id, digest);
-                        Ok(Begun::Work(working.map_err(|_| RequestError::UnderWay)?))
+                        Ok(handed_out(working.map_err(|_| RequestError::UnderWay)?))
                     }
                 }
             }
@@ -206,27 +240,32 @@ impl Requests {
             let unkept = self.state().unkept.get(&id).cloned();
             if let Some(RequestStep { digest: other, note, .. }) = unkept {
                 return match note.filter(|_| other == digest) {
-                    Some(answer) => Ok(Begun::Answered(answer)),
+                    Some(answer) => Ok(self.found(id, answer)),
                     None => Err(RequestError::Reused),
                 };
             }
             return match self.0.store.requests(id..=id).await?.pop() {
-                None => Ok(Begun::Work(working)),
+                None => Ok(handed_out(working)),
                 Some(stored) if stored.digest != digest => Err(RequestError::Reused),
-                Some(StoredRequest { answer: Some((answer, _)), .. }) => {
-                    Ok(Begun::Answered(answer))
-                }
+                Some(StoredRequest { answer: Some((answer, _)), .. }) => Ok(self.found(id, answer)),
                 Some(stored) => {
                     let mut working = working;
                     working.request = Request::again(stored);
-                    Ok(Begun::Work(working))
+                    Ok(handed_out(working))
                 }
             };
         }
     }
 
+    /// Answers a request with the answer that was found for it.
+    fn found(&self, id: RequestId, answer: String) -> Begun {
+        self.state().forget_unanswered(id);
+        Begun::Answered(answer)
+    }
+
     /// Finds the request that a client means which sends something again without a key: the latest
-    /// of the same words that was not answered, else the latest that was.
+    /// of the same words, whether or not it was answered. One whose answer was erased with its
+    /// session is over.
     async fn earlier(
         &self,
         prefix: u128,
@@ -238,18 +277,24 @@ impl Requests {
         if under_way.is_some() {
             return Ok(under_way);
         }
+        let unanswered = self.state().unanswered_in(&range);
         let unkept = self.unkept(&range);
+        let is_recent = |at: Timestamp| at + ANSWERED_FOR >= now;
         let stored = self.0.store.requests(range).await?;
-        let mut answered = unkept.clone();
-        for StoredRequest { id, answer, .. } in stored.iter().rev() {
-            match answer {
-                None if !unkept.contains_key(id) => return Ok(Some(*id)),
-                None => {}
-                Some((_, at)) => _ = answered.insert(*id, *at),
-            }
-        }
-        let recent = answered.into_iter().filter(|(_, at)| *at + ANSWERED_FOR >= now);
-        Ok(recent.map(|(id, _)| id).max())
+        let was_erased = |id: RequestId| {
+            let mut stored = stored.iter().filter(|stored| stored.id == id);
+            stored.any(|stored| stored.answer.is_none() && stored.answered_at.is_some())
+        };
+        let is_meant = |stored: &&StoredRequest| match stored.answered_at {
+            Some(at) => stored.answer.is_some() && is_recent(at),
+            None => !unkept.contains_key(&stored.id),
+        };
+        let latest = [
+            stored.iter().filter(is_meant).map(|stored| stored.id).max(),
+            unkept.iter().filter(|(_, at)| is_recent(**at)).map(|(id, _)| *id).max(),
+            unanswered.into_iter().filter(|id| !was_erased(*id)).max(),
+        ];
+        Ok(latest.into_iter().flatten().max())
     }
 
     fn unkept(&self, range: &RangeInclusive<RequestId>) -> BTreeMap<RequestId, Timestamp> {
@@ -267,7 +312,8 @@ impl Requests {
         let (sender, done) = watch::channel(());
         state.under_way.insert(id, UnderWay { digest, done });
         let request = Request::new(id, digest, self.0.clock.now());
-        Ok(WorkingRequest { request, requests: self.clone(), done: sender })
+        let (requests, is_unanswered) = (self.clone(), false);
+        Ok(WorkingRequest { request, requests, done: sender, is_unanswered })
     }
 
     /// Keeps an answer, soon.
@@ -319,9 +365,15 @@ impl Requests {
     }
 
     fn state(&self) -> MutexGuard<'_, Status> {
-        // Every change is one insert or remove, so that a panic leaves it whole.
+        // Nothing that changes it panics half way, so that it is whole whatever happens.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Gives a request to whoever works on it; from here on it has no answer until it is given one.
+fn handed_out(mut working: WorkingRequest) -> Begun {
+    working.is_unanswered = true;
+    Begun::Work(working)
 }
 
 /// An id of a request without a key: what was sent, then when, then a number that tells two apart.
@@ -337,4 +389,80 @@ fn nonce() -> u16 {
     // the second being refused.
     getrandom::fill(&mut bytes).unwrap_or_default();
     u16::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::ActorId;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::clock::ManualClock;
+
+    /// Someone who sends the same words.
+    struct Sender {
+        requests: Requests,
+        clock: ManualClock,
+        _data: TempDir,
+    }
+
+    impl Sender {
+        fn new() -> Self {
+            let data = tempfile::tempdir().unwrap();
+            let store = Store::open_sqlite(data.path()).unwrap();
+            let clock = ManualClock::at(Timestamp::from_ms(1_700_000_000_000));
+            let requests = Requests::new(store, Clock::Manual(clock.clone()));
+            Self { requests, clock, _data: data }
+        }
+
+        async fn sends(&self, key: RequestKey) -> Begun {
+            self.clock.advance(Millis(10));
+            let caller = Actor::user(ActorId::new("ann").unwrap());
+            let digest = Digest::of_bytes(b"the same words");
+            let tenant = Tenant::new("acme").unwrap();
+            self.requests.begin((&tenant, &caller), &key, digest).await.unwrap()
+        }
+
+        async fn works(&self, key: RequestKey) -> WorkingRequest {
+            match self.sends(key).await {
+                Begun::Work(working) => working,
+                Begun::Answered(answer) => panic!("it is answered with {answer:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_retry_of_a_request_that_left_no_trace_is_not_an_earlier_one_that_was_answered() {
+        let sender = Sender::new();
+        sender.works(RequestKey::FirstTry).await.answered("first".to_owned());
+        // On purpose, and it fails before anything is written.
+        let failed = sender.works(RequestKey::FirstTry).await;
+        let id = failed.request().id();
+        drop(failed);
+        let again = sender.works(RequestKey::Retry).await;
+        assert_eq!(again.request().id(), id);
+        again.answered("second".to_owned());
+        for _ in 0..2 {
+            let answered = sender.sends(RequestKey::Retry).await;
+            assert!(matches!(&answered, Begun::Answered(it) if it == "second"), "{answered:?}");
+            sender.requests.kept(Duration::from_secs(60)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_retry_means_the_latest_of_the_same_words() {
+        let sender = Sender::new();
+        drop(sender.works(RequestKey::FirstTry).await);
+        sender.works(RequestKey::FirstTry).await.answered("later".to_owned());
+        let answered = sender.sends(RequestKey::Retry).await;
+        assert!(matches!(&answered, Begun::Answered(it) if it == "later"), "{answered:?}");
+    }
+
+    #[tokio::test]
+    async fn so_many_that_ended_without_an_answer_are_remembered() {
+        let mut status = Status::default();
+        (0..2_000).for_each(|id| status.remember_unanswered(RequestId(id)));
+        assert_eq!(status.unanswered.len(), UNANSWERED_MAX);
+        assert_eq!(status.unanswered.back(), Some(&RequestId(1_999)));
+    }
 }

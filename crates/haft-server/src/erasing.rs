@@ -148,7 +148,11 @@ pub(crate) async fn run(app: App, retain: Option<Millis>) {
 
 async fn round(app: &App, retain: Option<Millis>, cleared: &mut u64) -> Result<(), Error> {
     for request in app.store().erasure_requests(BATCH).await? {
-        finish(app, &request).await?;
+        // One that cannot be erased must not keep the others.
+        if let Err(error) = finish(app, &request).await {
+            let session = request.session;
+            tracing::warn!(%session, %error, "a session is not erased yet; the next round tries again");
+        }
     }
     if let Some(Millis(retain)) = retain {
         let retain = i64::try_from(retain).unwrap_or(i64::MAX);
@@ -177,8 +181,9 @@ async fn expire(app: &App, before: Timestamp) -> Result<(), Error> {
             if app.shutdown().is_cancelled() {
                 return Ok(());
             }
-            if rests_below(app, one.session, before).await? {
-                delete(app, &one.tenant, one.session, &Actor::system()).await?;
+            if let Err(error) = expire_one(app, one, before).await {
+                let session = one.session;
+                tracing::warn!(%session, %error, "an old session is not deleted yet; the next round tries again");
             }
         }
         match listed.last() {
@@ -188,6 +193,14 @@ async fn expire(app: &App, before: Timestamp) -> Result<(), Error> {
             _ => return Ok(()),
         }
     }
+}
+
+/// Deletes a session unless something that belongs to it was at work since.
+async fn expire_one(app: &App, one: &ListedSession, before: Timestamp) -> Result<(), Error> {
+    if rests_below(app, one.session, before).await? {
+        delete(app, &one.tenant, one.session, &Actor::system()).await?;
+    }
+    Ok(())
 }
 
 /// Returns whether everything that belongs to a session has been at rest as long as itself.

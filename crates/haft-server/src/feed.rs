@@ -1,7 +1,7 @@
 //! A session's events, read from its log: all of them so far, or as they come.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use haft_core::SessionId;
 use haft_runtime::{Live, LiveNews, SessionListener};
@@ -20,34 +20,61 @@ const REMEMBERED: usize = 16;
 
 type Slot = Arc<tokio::sync::Mutex<Pages>>;
 
-/// The events of sessions that were read lately, the latest last.
+/// The events of sessions that were read lately or are followed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Feeds(Arc<Mutex<VecDeque<(SessionId, Slot)>>>);
+pub(crate) struct Feeds(Arc<Mutex<Slots>>);
+
+#[derive(Debug, Default)]
+struct Slots {
+    /// The sessions whose events are remembered, the one that was read last at the end.
+    recent: VecDeque<(SessionId, Slot)>,
+    /// Every slot that somebody has. Who follows a session has its slot: however many others are
+    /// read, what its log led to is not folded again.
+    held: HashMap<SessionId, Weak<tokio::sync::Mutex<Pages>>>,
+}
+
+impl Slots {
+    /// Forgets the events of the session that was not read for longest. One that is being read at
+    /// this moment is left for the next time.
+    fn evict(&mut self) {
+        let is_free = |(_, slot): &(SessionId, Slot)| slot.try_lock().is_ok();
+        let at = self.recent.iter().position(is_free).unwrap_or(0);
+        if let Some((_, slot)) = self.recent.remove(at)
+            && let Ok(mut pages) = slot.try_lock()
+        {
+            pages.forget_recent();
+        }
+    }
+}
 
 impl Feeds {
     fn slot(&self, store: &Store, streams: &Streams, session: SessionId) -> Slot {
         let mut slots = self.lock();
-        let known = slots.iter().position(|(of, _)| *of == session);
-        let slot = match known.and_then(|at| slots.remove(at)) {
-            Some((_, slot)) => slot,
-            None => {
-                let pages = Pages::new(store, streams, session, REMEMBERED - 1);
-                Arc::new(tokio::sync::Mutex::new(pages))
-            }
-        };
-        if slots.len() >= REMEMBERED {
-            slots.pop_front();
+        let known = slots.recent.iter().position(|(of, _)| *of == session);
+        let recent = known.and_then(|at| slots.recent.remove(at)).map(|(_, slot)| slot);
+        let known = recent.or_else(|| slots.held.get(&session).and_then(Weak::upgrade));
+        let slot = known.unwrap_or_else(|| {
+            let pages = Pages::new(store, streams, session, REMEMBERED - 1);
+            let slot = Arc::new(tokio::sync::Mutex::new(pages));
+            slots.held.retain(|_, slot| slot.strong_count() > 0);
+            slots.held.insert(session, Arc::downgrade(&slot));
+            slot
+        });
+        if slots.recent.len() >= REMEMBERED {
+            slots.evict();
         }
-        slots.push_back((session, Arc::clone(&slot)));
+        slots.recent.push_back((session, Arc::clone(&slot)));
         slot
     }
 
     pub(crate) fn forget(&self, session: SessionId) {
-        self.lock().retain(|(of, _)| *of != session);
+        let mut slots = self.lock();
+        slots.recent.retain(|(of, _)| *of != session);
+        slots.held.remove(&session);
     }
 
     /// A panic while it is held leaves it whole.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(SessionId, Slot)>> {
+    fn lock(&self) -> MutexGuard<'_, Slots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,6 +141,7 @@ pub(crate) async fn follow(
     Ok(Follower {
         app: app.clone(),
         session,
+        _slot: Arc::clone(OwnedMutexGuard::mutex(&pages)),
         watch,
         top,
         live,
@@ -133,6 +161,8 @@ pub(crate) async fn follow(
 pub(crate) struct Follower {
     app: App,
     session: SessionId,
+    /// Keeps what the log led to for as long as it is followed.
+    _slot: Slot,
     watch: Watch,
     /// Watches the session above, whose deletion ends this stream too.
     top: Option<Watch>,
@@ -345,19 +375,31 @@ mod tests {
     use crate::streams::StreamSettings;
 
     #[test]
-    fn what_was_not_read_for_longest_is_forgotten_first() {
+    fn what_was_not_read_for_longest_is_forgotten_first_unless_it_is_followed() {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(data.path()).unwrap();
         let feeds = Feeds::default();
         let streams = Streams::new(StreamSettings::default());
         let slot = |session| feeds.slot(&store, &streams, SessionId::from_bits(session));
-        let (first, second) = (slot(1), slot(2));
-        for session in 3..=16 {
+        let (first, second) = (Arc::downgrade(&slot(1)), Arc::downgrade(&slot(2)));
+        let followed = slot(3);
+        for session in 4..=16 {
             slot(session);
         }
-        assert!(Arc::ptr_eq(&first, &slot(1)), "all sixteen are remembered");
+        let is_there = |slot: &Weak<_>| slot.strong_count() > 0;
+        assert!(is_there(&first) && is_there(&second), "all sixteen are remembered");
+        slot(1);
         slot(17);
-        assert!(Arc::ptr_eq(&first, &slot(1)), "it was read again");
-        assert!(!Arc::ptr_eq(&second, &slot(2)), "it was not");
+        assert!(is_there(&first), "it was read again");
+        assert!(!is_there(&second), "it was not");
+        for session in 18..=99 {
+            slot(session);
+        }
+        assert!(!is_there(&first));
+        assert!(Arc::ptr_eq(&followed, &slot(3)), "somebody follows it");
+        slot(100);
+        assert!(feeds.lock().held.len() <= REMEMBERED + 2, "those that are gone take no room");
+        feeds.forget(SessionId::from_bits(3));
+        assert!(!Arc::ptr_eq(&followed, &slot(3)), "it was erased");
     }
 }

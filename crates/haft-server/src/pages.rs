@@ -255,6 +255,14 @@ impl Pages {
         }
     }
 
+    /// Forgets the events themselves. What they led to and where the log ends stays known, so that
+    /// whoever follows reads what comes next and nothing again.
+    pub(crate) fn forget_recent(&mut self) {
+        self.forgotten = self.recent.back().map(|event| event.place).or(self.forgotten);
+        self.recent = VecDeque::new();
+        self.recent_bytes = 0;
+    }
+
     pub(crate) fn spent(&self) -> Spent {
         self.reader.projection.spent()
     }
@@ -282,9 +290,11 @@ impl Pages {
         self.last
     }
 
-    /// The latest event of a type, among those that are remembered.
-    pub(crate) fn latest(&self, kind: &str) -> Option<&EncodedEvent> {
-        self.recent.iter().map(AsRef::as_ref).rfind(|event: &&EncodedEvent| event.kind == kind)
+    /// Returns the latest event of a type.
+    pub(crate) async fn latest(&self, kind: &str) -> Result<Option<Arc<EncodedEvent>>, Error> {
+        let (limit, bytes_max, types) = (1, usize::MAX, vec![kind.to_owned()]);
+        let wanted = Wanted { limit, bytes_max, after: None, types, is_descending: true };
+        Ok(self.page(&wanted).await?.0.pop())
     }
 
     /// Returns the events after a place, as many as there is room for.
@@ -499,6 +509,27 @@ mod tests {
                 assert_eq!(since, whole[at + 1..], "{recent_max} {mark_every} {bytes}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn what_was_forgotten_is_read_again_and_what_comes_next_is_not_read_from_the_start() {
+        let (node, session) = session(3).await;
+        let store = node.haft().store();
+        let mut pages = Pages::bounded(store, &streams(), session, BOUNDS);
+        for _ in 0..3 {
+            ask(&node, session).await;
+            pages.catch_up().await.unwrap();
+            let (seq, last) = (pages.seq(), pages.last());
+            pages.forget_recent();
+            assert_eq!((pages.seq(), pages.last(), pages.recent.len()), (seq, last, 0));
+            let next = pages.following(last, ALL);
+            assert!(matches!(next, NextEvents::Events(events) if events.is_empty()));
+        }
+        let whole = whole(store, session).await;
+        let said = whole.iter().rfind(|event| event.kind == "agent.message");
+        assert_eq!(pages.latest("agent.message").await.unwrap().as_ref(), said);
+        assert_eq!(all(&pages, &wanted(false)).await, whole);
+        assert_eq!(since(&pages, whole[0].place).await, whole[1..]);
     }
 
     #[tokio::test]

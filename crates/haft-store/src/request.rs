@@ -59,6 +59,8 @@ pub struct StoredRequest {
     pub steps: BTreeMap<String, Option<String>>,
     /// The finished answer and when it was given, if it was kept.
     pub answer: Option<(String, Timestamp)>,
+    /// When it was answered, also if the answer has been erased with a session since.
+    pub answered_at: Option<Timestamp>,
 }
 
 impl StoredRequest {
@@ -68,12 +70,13 @@ impl StoredRequest {
         for row in rows {
             let RequestStep { request, step, digest, at, note, .. } = row;
             if found.last().is_none_or(|last| last.id != request) {
-                let (steps, answer) = (BTreeMap::new(), None);
-                found.push(Self { id: request, digest, at, steps, answer });
+                let (steps, answer, answered_at) = (BTreeMap::new(), None, None);
+                found.push(Self { id: request, digest, at, steps, answer, answered_at });
             }
             let Some(last) = found.last_mut() else { continue };
             if step == ANSWER {
                 last.answer = note.map(|note| (note, at));
+                last.answered_at = Some(at);
             } else {
                 last.at = last.at.min(at);
                 last.steps.insert(step, note);

@@ -6,9 +6,9 @@ use crate::world::{
 };
 use haft_core::permission::{Report, Source, SourceReport, Verdict};
 use haft_core::session::{
-    AttemptEnded, AttemptReport, ClientGone, Decided, DecidedKind, Edit, Effect, Event, Expired,
-    Fit, Input, Phase, Preview, Previewed, Refusal, Reply, Resolution, Stale, SuspendReason,
-    Suspension, SuspensionKind, ToolChange, ToolChanged,
+    Activity, AttemptEnded, AttemptReport, ClientGone, Decided, DecidedKind, Edit, Effect, Event,
+    Expired, Fit, Input, Phase, Preview, Previewed, Refusal, Reply, Resolution, Stale,
+    SuspendReason, Suspension, SuspensionKind, ToolChange, ToolChanged,
 };
 use haft_core::tool::{Gate, Hook, Schema};
 use haft_core::{
@@ -306,12 +306,16 @@ fn a_resolution_is_recorded_on_any_node_and_acted_upon_by_the_owner() {
 }
 
 #[test]
-fn what_needs_the_owner_is_not_taken_elsewhere() {
+fn an_interrupt_is_recorded_anywhere_while_the_model_is_asked() {
     let mut world = World::model();
     world.say("think").unwrap();
+    assert!(matches!(world.open().activity, Activity::Thinking { .. }));
     let interrupt = haft_core::session::Interrupted { by: ann(), note: None };
-    let refused = world.input_elsewhere(Input::Interrupted(interrupt)).unwrap_err();
-    assert_eq!(refused, Refusal::NeedsOwner);
+    world.input_elsewhere(Input::Interrupted(interrupt)).unwrap();
+    assert_eq!(world.open().activity, Activity::Idle, "its owner sees that nobody waits");
+    world.effects.clear();
+    world.say("something else").unwrap();
+    assert_eq!(world.effects, [Effect::RunModel { turn: 2, attempt: 1 }]);
 }
 
 // Issue 8: a client may cancel while the process that runs the call is dead, or is another one.

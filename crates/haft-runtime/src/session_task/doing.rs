@@ -33,6 +33,7 @@ impl<P: Performer> SessionTask<P> {
         self.stand(decision.state);
         self.trace_run();
         self.leave_queues();
+        self.stop_what_nobody_waits_for();
         for effect in decision.effects {
             let begins = !matches!(effect, Effect::AbortModel { .. } | Effect::Cancel { .. });
             if follow != Follow::Nothing || !begins {
@@ -40,6 +41,32 @@ impl<P: Performer> SessionTask<P> {
             }
         }
         decision.reply
+    }
+
+    /// Stops jobs whose answer changes nothing any more: what ended them may have been recorded by
+    /// someone who does not own the session and could not stop them.
+    fn stop_what_nobody_waits_for(&self) {
+        if self.running.is_empty() {
+            return;
+        }
+        let open = self.state.as_open();
+        let is_asked = |turn: u32, attempt: u32| {
+            let current = |open: &Open| (open.turn, open.activity);
+            open.map(current) == Some((turn, Activity::Thinking { attempt }))
+        };
+        let is_open = |call: CallId| {
+            let call = open.and_then(|open| open.call(call));
+            call.is_some_and(|call| call.phase.is_open())
+        };
+        self.stop(|key| match *key {
+            JobKey::Model { turn, attempt } => !is_asked(turn, attempt),
+            JobKey::Preview { call } | JobKey::Verify { call, .. } => !is_open(call),
+            JobKey::Queue { .. }
+            | JobKey::Execute { .. }
+            | JobKey::Child { .. }
+            | JobKey::Parent
+            | JobKey::Root => false,
+        });
     }
 
     fn perform(&mut self, effect: &Effect) {
@@ -238,8 +265,11 @@ async fn report<P: Performer>(
     {
         Shared::report_late(&shared, session, done);
     }
-    if let Some(input) = work.late_word().await {
-        let done = Done { key, number, input: Box::new(input), stopped: true };
-        Shared::report_late(&shared, session, done);
+    tokio::select! {
+        late = work.late_word() => if let Some(input) = late {
+            let done = Done { key, number, input: Box::new(input), stopped: true };
+            Shared::report_late(&shared, session, done);
+        },
+        () = shared.leaving.cancelled() => work.abort(),
     }
 }

@@ -47,9 +47,9 @@ async fn a_call_of_mine_is_listed_among_six_hundred_of_others() {
         |builder| builder,
         unattended,
         async |house| {
-            let bob = house.visitor("default", "bob", &[Scope::Approve, Scope::Write]).await;
-            let others = waiting(&bob, 600).await;
             let writer = [Scope::Read, Scope::Write, Scope::Approve];
+            let bob = house.visitor("default", "bob", &writer).await;
+            let others = waiting(&bob, 600).await;
             let ann = house.visitor("default", "ann", &writer).await;
             let mine = waiting(&ann, 1).await;
             let only_hers = house.visitor("default", "ann", &[Scope::Read]).await;

@@ -1,9 +1,15 @@
 //! Requests that are sent again are done once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use haft_runtime::{Adviser, ModelRequest, ToolContext, ToolFuture};
 use haft_server::Scope;
 use serde_json::{Value, json};
 
-use crate::house::{House, Visitor};
+use crate::house::{House, Visitor, asking_agent};
+use crate::threads::PATIENCE;
 
 fn message(text: &str) -> Value {
     json!({"type": "user.message", "content": [{"type": "text", "text": text}]})
@@ -191,4 +197,99 @@ async fn a_batch_of_events_is_applied_whole_or_not_at_all_and_says_which_one_is_
         found.next().unwrap()["at"].clone()
     };
     assert_eq!(at("\"first\""), at("\"last\""), "both are of one append: {log}");
+}
+
+// The answer of a deletion may be lost when everything is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_whose_answer_was_lost_answers_as_the_first_time() {
+    let house = House::start().await;
+    let ann = house.admin().await;
+    let agent = ann.post("/v1/agents", &asking_agent()).await;
+    let wanted = json!({"agent": agent["id"], "environment_id": "env_demo"});
+    let session = ann.post("/v1/sessions", &wanted).await["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/sessions/{session}");
+    let key = "idempotency-key: delete-once\r\n";
+    let (status, _, first) = ann.with(key, "DELETE", &path, &Value::Null).await;
+    assert_eq!(status, 200, "{first}");
+    // The answer is kept shortly afterwards; then it is as if it never was.
+    let database = rusqlite::Connection::open(house.data.path().join("haft.db")).unwrap();
+    let sql = "DELETE FROM requests WHERE step = '' AND instr(note, 'session_deleted') > 0";
+    let forget = async {
+        while database.execute(sql, []).unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, forget).await.expect("the answer is kept");
+    let (status, _, again) = ann.with(key, "DELETE", &path, &Value::Null).await;
+    assert_eq!((status, again), (200, first));
+    let other = "idempotency-key: delete-again\r\n";
+    let (status, ..) = ann.with(other, "DELETE", &path, &Value::Null).await;
+    assert_eq!(status, 404, "another request finds nothing");
+}
+
+/// Keeps a model from answering in its first turn.
+struct Holds {
+    was_let_go: Arc<AtomicBool>,
+}
+
+/// Tells when whoever holds it is dropped.
+struct LetGo(Arc<AtomicBool>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Adviser for Holds {
+    fn notes<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        context: &'a ToolContext,
+    ) -> ToolFuture<'a, Vec<String>> {
+        let is_first = request.turn == 1;
+        Box::pin(async move {
+            if is_first {
+                let _held = LetGo(Arc::clone(&self.was_let_go));
+                context.stop().cancelled().await;
+            }
+            Vec::new()
+        })
+    }
+}
+
+/// Waits until the session's log tells of a text.
+async fn told(who: &Visitor, session: &str, text: &str) {
+    let path = format!("/haft/v1/sessions/{session}/events?limit=1000");
+    let looks = async {
+        while !who.get(&path).await.to_string().contains(text) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, looks).await;
+    told.unwrap_or_else(|_| panic!("nothing tells of {text:?}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_still_answering_is_interrupted_and_told_something_else_in_one_request() {
+    let was_let_go = Arc::new(AtomicBool::new(false));
+    let holds = Holds { was_let_go: Arc::clone(&was_let_go) };
+    let house = House::with(|builder| builder.adviser(holds), &[]).await;
+    let ann = house.admin().await;
+    let agent = ann.post("/v1/agents", &asking_agent()).await;
+    let wanted = json!({"agent": agent["id"], "environment_id": "env_demo"});
+    let session = ann.post("/v1/sessions", &wanted).await["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/sessions/{session}/events");
+    ann.post(&path, &events("think about it")).await;
+    told(&ann, &session, "turn.started").await;
+    let batch = json!({"events": [{"type": "user.interrupt"}, message("never mind")]});
+    let taken = ann.post(&path, &batch).await;
+    assert_eq!(taken["data"].as_array().unwrap().len(), 2, "{taken}");
+    told(&ann, &session, "Let me look.").await;
+    let stopped = async {
+        while !was_let_go.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stopped).await.expect("the first answer is waited for");
 }

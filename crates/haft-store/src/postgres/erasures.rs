@@ -32,8 +32,10 @@ const REMOVED: [&str; 9] = [
     "DELETE FROM wakes WHERE session = $1",
     "DELETE FROM deliveries WHERE session = $1",
     "DELETE FROM clients WHERE session = $1",
-    // The answers of requests that wrote to it; that they were made stays, so that none is repeated.
-    "DELETE FROM requests WHERE step = '' AND id IN (SELECT id FROM requests WHERE session = $1)",
+    // The answers of requests that wrote to it; that they were made and answered stays, so that none
+    // is repeated.
+    "UPDATE requests SET note = NULL
+     WHERE step = '' AND id IN (SELECT id FROM requests WHERE session = $1)",
 ];
 
 /// Versions whose key is one of these ids, or begins with one of them and a dot; `/` is what follows

@@ -167,7 +167,7 @@ impl Sqlite {
 /// A session's row, as far as erasing needs it.
 struct SessionToErase {
     log: Log,
-    tenant: String,
+    tenant: Tenant,
     head: Head,
     is_ended: bool,
     snapshot: Option<i64>,
@@ -189,14 +189,17 @@ fn erase_session(
     if !meant.is_ended {
         return Ok(Err(EraseError::NotEnded));
     }
+    // An error of ours undoes nothing, so that all that may be unreadable is read before the first
+    // write.
+    let last = last_erasure(connection)?;
     heads.forget(session);
     let calls = erase_log(connection, &meant)?;
-    let digests = erase_content(connection, session, &meant.tenant, &calls)?;
+    let digests = erase_content(connection, session, meant.tenant.as_str(), &calls)?;
     blank_blobs(connection, &digests)?;
     remove_rows(connection, session, meant.log.key, &calls)?;
-    let kept = record(connection, session, &meant, author, at)?;
+    let kept = record(connection, request, &meant, last, (author, at))?;
     forget_request(connection, session)?;
-    Ok(Ok(ErasedSession { by: request.by.clone(), ..kept }))
+    Ok(Ok(kept))
 }
 
 fn meant(connection: &Connection, session: SessionId) -> Result<Option<SessionToErase>, Fault> {
@@ -205,20 +208,20 @@ fn meant(connection: &Connection, session: SessionId) -> Result<Option<SessionTo
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([id_bytes(session.bits())])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let hash: Vec<u8> = row.get(4)?;
+    let (tenant, hash): (String, Vec<u8>) = (row.get(2)?, row.get(4)?);
     Ok(Some(SessionToErase {
         log: Log { session, key: row.get(0)?, tail: row.get(1)? },
-        tenant: row.get(2)?,
+        tenant: tenant.parse().map_err(Error::corrupt)?,
         head: Head { seq: unsigned(row.get(3)?)?, hash: digest(&hash)? },
         is_ended: row.get(5)?,
         snapshot: row.get(6)?,
     }))
 }
 
-/// Empties the log and the snapshot; returns the calls that the log names.
+/// Empties the log and the snapshot; returns the calls of the session.
 fn erase_log(connection: &Connection, meant: &SessionToErase) -> Result<Vec<CallId>, Fault> {
     let mut calls = Vec::new();
-    meant.log.erase(connection, |entry| {
+    let is_whole = meant.log.erase(connection, |entry| {
         // What cannot be read any more is erased all the same.
         let Ok(event) = entry.event() else { return };
         calls.extend(event.call());
@@ -226,12 +229,24 @@ fn erase_log(connection: &Connection, meant: &SessionToErase) -> Result<Vec<Call
             calls.push(CallId::from_bits(wake.id.bits()));
         }
     })?;
+    if !is_whole {
+        calls.extend(calls_with_rows(connection, meant.log.key)?);
+    }
     calls.sort_unstable();
     calls.dedup();
     if let Some(place) = meant.snapshot {
         empty_snapshot(connection, place)?;
     }
     Ok(calls)
+}
+
+/// Returns the calls of a session whose log does not tell of all of them. It looks at every call
+/// that there is.
+fn calls_with_rows(connection: &Connection, key: i64) -> rusqlite::Result<Vec<CallId>> {
+    let mut statement = connection.prepare_cached("SELECT call FROM calls WHERE session = ?1")?;
+    let calls = statement.query_map([key], |row| row.get::<_, Vec<u8>>(0))?;
+    let calls = calls.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(calls.iter().filter_map(|call| id_bits(call).ok()).map(CallId::from_bits).collect())
 }
 
 /// Takes the content out of a snapshot that nothing refers to any more.
@@ -289,9 +304,9 @@ fn remove_rows(
     for sql in [
         "DELETE FROM deliveries WHERE session = ?1",
         "DELETE FROM clients WHERE session = ?1",
-        // The answers of requests that wrote to it; that they were made stays, so that none is
-        // repeated.
-        "DELETE FROM requests WHERE step = ''
+        // The answers of requests that wrote to it; that they were made and answered stays, so that
+        // none is repeated.
+        "UPDATE requests SET note = NULL WHERE step = ''
                AND id IN (SELECT id FROM requests WHERE session = ?1)",
     ] {
         connection.prepare_cached(sql)?.execute([id])?;
@@ -299,32 +314,30 @@ fn remove_rows(
     Ok(())
 }
 
-/// Records what is kept of the session, chained to the erasure before it.
-fn record(
-    connection: &Connection,
-    session: SessionId,
-    meant: &SessionToErase,
-    author: &str,
-    at: Timestamp,
-) -> Result<ErasedSession, Fault> {
+/// Returns the number and the hash of the last erasure.
+fn last_erasure(connection: &Connection) -> Result<(u64, Digest), Fault> {
     let sql = "SELECT number, hash FROM erasures ORDER BY number DESC LIMIT 1";
     let last: Option<(i64, Vec<u8>)> = connection
         .prepare_cached(sql)?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let (before, previous) = match last {
-        Some((number, hash)) => (unsigned(number)?, digest(&hash)?),
-        None => (0, Digest::ZERO),
-    };
-    let mut kept = ErasedSession {
-        number: before + 1,
-        session,
-        tenant: meant.tenant.parse::<Tenant>().map_err(Error::corrupt)?,
-        head: meant.head,
-        by: serde_json::from_str(author).map_err(Error::corrupt)?,
-        at,
-        hash: Digest::ZERO,
-    };
+    match last {
+        Some((number, hash)) => Ok((unsigned(number)?, digest(&hash)?)),
+        None => Ok((0, Digest::ZERO)),
+    }
+}
+
+/// Records what is kept of the session, chained to the erasure before it.
+fn record(
+    connection: &Connection,
+    request: &ErasureRequest,
+    meant: &SessionToErase,
+    (before, previous): (u64, Digest),
+    (author, at): (&str, Timestamp),
+) -> rusqlite::Result<ErasedSession> {
+    let (session, tenant, by) = (request.session, meant.tenant.clone(), request.by.clone());
+    let (head, hash) = (meant.head, Digest::ZERO);
+    let mut kept = ErasedSession { number: before + 1, session, tenant, head, by, at, hash };
     kept.hash = kept.chained(previous, author);
     let sql = "INSERT INTO erasures
                  (number, session, tenant, head_seq, head_hash, author, at, hash)
@@ -332,7 +345,7 @@ fn record(
     connection.prepare_cached(sql)?.execute(params![
         number(kept.number),
         id_bytes(session.bits()),
-        meant.tenant,
+        kept.tenant.as_str(),
         number(kept.head.seq),
         kept.head.hash.as_bytes(),
         author,

@@ -203,34 +203,62 @@ impl Log {
     }
 
     /// Empties every row of the log, after `look` has seen what it held. Where the chain has lost a
-    /// link, every row there is is looked for.
+    /// link, every row there is is looked for. Returns whether all of it could be read; what could
+    /// not is erased all the same.
     pub(super) fn erase(
         &self,
         connection: &Connection,
         mut look: impl FnMut(&Entry),
-    ) -> Result<(), Fault> {
-        let mut clear = |place| -> Result<Option<i64>, Fault> {
-            let Some(piece) = self.piece(connection, place)? else { return Ok(None) };
-            piece.entries.iter().for_each(&mut look);
-            let sql = "UPDATE events SET session = 0, seq = 0, previous = NULL, mark = NULL,
-                         at = 0, format = 0, parts = x'', body = '' WHERE place = ?1";
-            connection.prepare_cached(sql)?.execute([place])?;
-            Ok(piece.previous)
-        };
-        let mut next = self.tail;
+    ) -> Result<bool, Fault> {
+        let (mut next, mut is_cut, mut is_whole) = (self.tail, false, true);
         while let Some(place) = next {
-            next = clear(place)?;
+            let previous = self.previous(connection, place)?;
+            is_cut |= previous.is_none();
+            is_whole &= self.clear(connection, place, &mut look)?;
+            next = previous.flatten();
         }
         let sql = "SELECT place FROM events WHERE session = ?1 AND mark IS NOT NULL";
-        let marked = connection.prepare_cached(sql)?.exists([self.key])?;
-        let sql = "SELECT place FROM events WHERE session = ?1";
-        let mut statement = connection.prepare_cached(sql)?;
-        let left = match marked {
-            true => statement.query_map([self.key], |row| row.get(0))?.collect(),
-            false => Ok(Vec::new()),
+        if is_cut || connection.prepare_cached(sql)?.exists([self.key])? {
+            let sql = "SELECT place FROM events WHERE session = ?1";
+            let mut statement = connection.prepare_cached(sql)?;
+            let left = statement.query_map([self.key], |row| row.get(0))?;
+            for place in left.collect::<rusqlite::Result<Vec<i64>>>()? {
+                is_whole &= self.clear(connection, place, &mut look)?;
+            }
+        }
+        Ok(is_whole && !is_cut)
+    }
+
+    /// Returns the append before one; nothing where the chain is cut.
+    fn previous(
+        &self,
+        connection: &Connection,
+        place: i64,
+    ) -> rusqlite::Result<Option<Option<i64>>> {
+        let sql = "SELECT previous FROM events WHERE place = ?1 AND session = ?2";
+        connection.prepare_cached(sql)?.query_row([place, self.key], |row| row.get(0)).optional()
+    }
+
+    /// Empties a row after `look` has seen it; returns whether it could be read.
+    fn clear(
+        &self,
+        connection: &Connection,
+        place: i64,
+        look: &mut impl FnMut(&Entry),
+    ) -> Result<bool, Fault> {
+        let is_read = match self.piece(connection, place) {
+            Ok(Some(piece)) => {
+                piece.entries.iter().for_each(look);
+                true
+            }
+            Ok(None) => return Ok(false),
+            Err(Fault::Ours(_)) => false,
+            Err(fault) => return Err(fault),
         };
-        let left: Vec<i64> = left?;
-        left.into_iter().try_for_each(|place| clear(place).map(drop))
+        let sql = "UPDATE events SET session = 0, seq = 0, previous = NULL, mark = NULL,
+                     at = 0, format = 0, parts = x'', body = '' WHERE place = ?1";
+        connection.prepare_cached(sql)?.execute([place])?;
+        Ok(is_read)
     }
 
     fn piece(&self, connection: &Connection, place: i64) -> Result<Option<Piece>, Fault> {

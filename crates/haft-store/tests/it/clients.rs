@@ -1,7 +1,7 @@
 //! Which clients are connected where: they count while their node lives, and for how long nobody has
 //! been there is counted from when the last one left or its node was last heard of.
 
-use haft_core::tool::{Executor, ToolSpec};
+use haft_core::tool::{Executor, Gate, ToolSpec};
 use haft_core::{CallId, Millis, SessionId};
 use haft_store::{Attendance, ClientNote, Moment, Page, Store};
 
@@ -87,8 +87,12 @@ fn s4_29_the_clients_of_a_node_that_went_away_have_left() {
 
 const GRACE: Millis = Millis(5_000);
 
+/// A client runs it, and nobody approves it first.
 fn drawn() -> ToolSpec {
-    tool("draw", |definition| definition.executor = Executor::Client)
+    tool("draw", |definition| {
+        definition.executor = Executor::Client;
+        definition.gate = Gate::Auto;
+    })
 }
 
 async fn abandoned(store: &Store, ms: u64) -> Vec<CallId> {

@@ -7,7 +7,7 @@ use haft_store::{
     Tenant, VerifyError, Which,
 };
 
-use crate::backing::{Directory, on_every_store, runtime};
+use crate::backing::{Backing, Directory, on_every_store, runtime, tamper_sqlite};
 use crate::driver::{START, Session, ann, charge, fresh, ok, read, user};
 
 fn tenant() -> Tenant {
@@ -166,6 +166,36 @@ fn what_was_said_in_an_erased_session_is_in_no_file_of_the_store() {
             assert!(store.load(sessions[n].id).await.unwrap().is_some());
         }
         assert_eq!(store.verify_erasures().await.unwrap().seq, 6);
+    });
+}
+
+// A row in the middle that nobody can read must not keep what is around it.
+#[test]
+fn a_damaged_log_is_erased_whole() {
+    runtime().block_on(async {
+        let directory = Directory::new();
+        let store = Store::open_sqlite(directory.path()).unwrap();
+        let mut other = Session::create(&store, "acme").await;
+        other.propose(&charge()).await;
+        let mut session = Session::create(&store, "acme").await;
+        for _ in 0..3 {
+            let call = session.propose(&read()).await;
+            session.finish(call, ok("CANARY")).await;
+        }
+        end(&mut session).await;
+        // Invalid as text, so that the row cannot be read.
+        let sql = "UPDATE events SET body = CAST(x'ff' AS TEXT) WHERE place = (
+                     SELECT place FROM events WHERE instr(body, 'CANARY') > 0 LIMIT 1 OFFSET 1)";
+        tamper_sqlite(&directory, sql);
+        assert!(store.verify(session.id).await.is_err());
+        store.erase_session(&request(session.id, ann()), START).await.unwrap();
+        let backing = Backing::Sqlite(directory);
+        let left = "SELECT count(*) FROM events WHERE instr(body, 'CANARY') > 0
+                      OR (body <> '' AND session NOT IN (SELECT key FROM sessions))";
+        assert_eq!(backing.count(left).await, 0, "nothing of it is left");
+        assert_eq!(backing.count("SELECT count(*) FROM calls").await, 1, "the other one's");
+        assert!(store.verify(other.id).await.is_ok());
+        assert_eq!(store.verify_erasures().await.unwrap().seq, 1);
     });
 }
 

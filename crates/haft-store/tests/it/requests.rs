@@ -3,8 +3,8 @@
 use haft_core::Digest;
 use haft_core::session::{Ended, Input, accept};
 use haft_store::{
-    Append, AppendError, ErrorKind, Expected, Fence, Page, Place, Put, PutError, Request,
-    RequestId, Step, Store, StoredRequest, Tenant, Which,
+    Append, AppendError, ErasureRequest, ErrorKind, Expected, Fence, Page, Place, Put, PutError,
+    Request, RequestId, Step, Store, StoredRequest, Tenant, Which,
 };
 
 use crate::backing::on_every_store;
@@ -117,6 +117,33 @@ fn the_first_answer_stays_and_is_forgotten_with_its_request() {
         assert_eq!(store.forget_requests(later, 10).await.unwrap(), 1);
         assert_eq!(stored(&store, &one).await, None);
         assert_eq!(store.request_salt().await.unwrap().len(), 32);
+    });
+}
+
+// What was answered stays known when the answer goes with a session that it is about.
+#[test]
+fn an_erased_session_takes_the_answers_about_it_along_and_they_stay_answered() {
+    on_every_store(async |backing| {
+        let store = backing.open().await;
+        let mut session = Session::create(&store, "acme").await;
+        let (about_it, other) = (request(), request());
+        for (request, key) in [(&about_it, session.id.to_string()), (&other, "one".to_owned())] {
+            let written = put(&key, Expected::Absent, "beside it");
+            let written = store.put_versions(written, &user("ann"), START);
+            request.clone().scope(written).await.unwrap();
+        }
+        let later = START + haft_core::Millis::from_secs(1);
+        let answers = [&about_it, &other].map(|it| it.answered("what was said".to_owned(), later));
+        store.keep_answers(answers.to_vec()).await.unwrap();
+        let (by, tenant) = (user("ann"), Tenant::new("acme").unwrap());
+        session.input(Input::Ended(Ended { by: by.clone(), note: None })).await.unwrap();
+        let erasure = ErasureRequest { session: session.id, tenant, by, at: START };
+        store.erase_session(&erasure, START).await.unwrap();
+        let known = stored(&store, &about_it).await.unwrap();
+        assert_eq!((known.answer, known.answered_at), (None, Some(later)));
+        assert_eq!(known.steps.len(), 1, "that it was made is known");
+        let known = stored(&store, &other).await.unwrap();
+        assert_eq!(known.answer, Some(("what was said".to_owned(), later)));
     });
 }
 

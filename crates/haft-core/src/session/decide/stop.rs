@@ -64,16 +64,20 @@ impl Draft {
         self.stop_call(cancelled.call, &message)
     }
 
-    /// That a call is being stopped is in the state: its owner acts upon it when it is woken, and
-    /// if there is none, whoever takes the session over finds out that it was.
+    /// That a call is being stopped, or is settled, and that the model is not waited for any more is
+    /// in the state: the owner acts upon it when it is woken, and if there is none, whoever takes
+    /// the session over finds out that it was.
     pub(super) fn leave_stopping_to_the_owner(&mut self) {
         let open = self.state.as_open();
-        let is_stopping = |call: CallId| {
+        let tells = |call: CallId| {
             let call = open.and_then(|open| open.call(call));
-            call.is_some_and(|call| matches!(call.phase, Phase::Cancelling { .. }))
+            call.is_none_or(|call| {
+                matches!(call.phase, Phase::Cancelling { .. } | Phase::Settled { .. })
+            })
         };
         self.effects.retain(|effect| match effect {
-            Effect::Cancel { call, .. } => !is_stopping(*call),
+            Effect::AbortModel { .. } => false,
+            Effect::Cancel { call, .. } => !tells(*call),
             _ => true,
         });
     }

@@ -269,7 +269,7 @@ async fn told_of(app: &App, session: SessionId, named: Named) -> Result<Value, E
         }
         SentEvent::Interrupt => {
             let pages = feed::pages(app, session).await?;
-            let told = pages.latest("user.interrupt");
+            let told = pages.latest("user.interrupt").await?;
             let told = told.and_then(|event| serde_json::from_slice(event.text.bytes()).ok());
             told.ok_or_else(|| Error::internal("an interrupt left no event"))?
         }

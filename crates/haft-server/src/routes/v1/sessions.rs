@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use haft_core::session::Environment;
 use haft_core::{Millis, SessionId};
-use haft_store::{Expected, Page, SessionFilter};
+use haft_store::{Expected, Page, Request, SessionFilter};
 use haft_tools::Hands;
 use haft_wire::managed::SentEvent;
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use super::{environments, events, page, resources, skills};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::erasing;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::memory_tools;
@@ -276,10 +276,28 @@ pub(crate) async fn delete(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let session = Session::owned(&app, &caller, &id).await?;
+    let deleted = Json(json!({ "id": id, "type": "session_deleted" }));
+    let session = match Session::owned(&app, &caller, &id).await {
+        Err(error) if error.kind() == Kind::NotFound && was_erased(&app, &caller, &id).await? => {
+            return Ok(deleted);
+        }
+        session => session?,
+    };
     require_at_rest(&session)?;
     erasing::delete(&app, &caller.tenant, session.id, &caller.actor).await?;
-    Ok(Json(json!({ "id": id, "type": "session_deleted" })))
+    Ok(deleted)
+}
+
+/// Returns whether an earlier run of the request has had the session erased.
+async fn was_erased(app: &App, caller: &Caller, id: &str) -> Result<bool, Error> {
+    let Some(session) = Request::current()
+        .filter(Request::was_begun_before)
+        .and_then(|_| id.parse::<SessionId>().ok())
+    else {
+        return Ok(false);
+    };
+    let erased = app.store().erased(session).await?;
+    Ok(erased.is_some_and(|erased| erased.tenant == caller.tenant))
 }
 
 fn require_at_rest(session: &Session) -> Result<(), Error> {
