@@ -440,7 +440,9 @@ impl<P: Performer> SessionTask<P> {
                 Follow::Own | Follow::Nothing => note(&self.state, now, input.clone())?,
             };
             if decision.events.is_empty() {
-                return Ok(self.follow(decision, follow));
+                self.stand(decision.state);
+                self.follow(decision.effects, follow);
+                return Ok(decision.reply);
             }
             // After a long silence the node says that it is alive, so that the session stays ours
             // if nobody has taken it. Whether anyone has, the fence knows.
@@ -456,12 +458,16 @@ impl<P: Performer> SessionTask<P> {
             match self.shared.store.append(&append).await {
                 Ok(head) => {
                     self.shared.observer.pass(Boundary::Appended);
-                    self.tell(append.events);
+                    let first_seq = self.head.seq + 1;
                     self.head = head;
+                    // Whoever hears of the events and looks must find what they led to.
+                    self.stand(decision.state);
+                    self.tell(first_seq, append.events);
                     self.seen_ours(term);
                     self.stay_owner().await?;
                     self.slots.extend(slots);
-                    return Ok(self.follow(decision, follow));
+                    self.follow(decision.effects, follow);
+                    return Ok(decision.reply);
                 }
                 Err(AppendError::HeadMoved { .. }) => self.doubts_head = true,
                 Err(AppendError::Fenced { .. }) => return Err(self.fenced().await),
@@ -500,12 +506,9 @@ impl<P: Performer> SessionTask<P> {
         Some(Box::new(decision.state.clone()))
     }
 
-    fn tell(&self, events: Vec<Event>) {
-        self.shared.live.send(Live::Appended {
-            session: self.session,
-            first_seq: self.head.seq + 1,
-            events: events.into(),
-        });
+    fn tell(&self, first_seq: u64, events: Vec<Event>) {
+        let (session, events) = (self.session, events.into());
+        self.shared.live.send(Live::Appended { session, first_seq, events });
     }
 
     fn epoch(&self) -> u64 {

@@ -151,7 +151,10 @@ fn a_log_of_changes_that_was_removed_after_a_kill_is_noticed_and_may_be_accepted
 }
 
 fn created_key(data: &Path, tenant: &str) -> String {
-    let args = ["keys", "create", "--actor", "bob", "--tenant", tenant, "--scope", "read", "--scope", "write"];
+    let args = [
+        "keys", "create", "--actor", "bob", "--tenant", tenant, "--scope", "read", "--scope",
+        "write",
+    ];
     let made = haft(data, &args);
     assert_eq!(made.code, 0, "{made:?}");
     let words = made.stdout.split_whitespace();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::session::{Activity, Call, Decision, Driver, Effect, Open, Reply};
+use haft_core::session::{Activity, Call, Driver, Effect, Open};
 use haft_core::{CallId, Millis, SessionId, Timestamp};
 use tokio::sync::mpsc;
 use tracing::Span;
@@ -28,19 +28,17 @@ pub(super) struct Running {
 }
 
 impl<P: Performer> SessionTask<P> {
-    /// Takes over the decided state and does what follows.
-    pub(super) fn follow(&mut self, decision: Decision, follow: Follow) -> Reply {
-        self.stand(decision.state);
+    /// Does what follows from what was decided.
+    pub(super) fn follow(&mut self, effects: Vec<Effect>, follow: Follow) {
         self.trace_run();
         self.leave_queues();
         self.stop_what_nobody_waits_for();
-        for effect in decision.effects {
+        for effect in effects {
             let begins = !matches!(effect, Effect::AbortModel { .. } | Effect::Cancel { .. });
             if follow != Follow::Nothing || !begins {
                 self.perform(&effect);
             }
         }
-        decision.reply
     }
 
     /// Stops jobs whose answer changes nothing any more: what ended them may have been recorded by
