@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::error::Error;
 
 /// How often it is looked for calls that no client is there for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How many such calls are read at a time.
 const PAGE: u32 = 256;
