@@ -212,6 +212,7 @@ fn drawn_by_a_client() -> impl Tool {
     let schema = Schema::from_value(&json!({"type": "object"})).unwrap();
     let mut definition = Definition::new("draw".parse().unwrap(), "Draws.", schema);
     definition.executor = Executor::Client;
+    definition.gate = Gate::Auto;
     FunctionTool::new(definition, |_, _| async {
         Ok(Returned::from(CallResult::Ok(Output::of_value(json!("the server ran it")))))
     })

@@ -139,10 +139,10 @@ fn calls_that_a_client_is_there_for_are_not_looked_at_again() {
         store.heartbeat(&a, after(0), Millis(1_000_000)).await.unwrap();
         let draw = drawn();
         let mut parked = Vec::new();
-        for _ in 0..100 {
+        for _ in 0..200 {
             let mut session = Session::create(&store, "acme").await;
             store.note_clients(&a, note(session.id, Attendance::Here), after(0)).await.unwrap();
-            let calls = session.propose_all(&[&draw; 100]).await;
+            let calls = session.propose_all(&[&draw; 50]).await;
             parked.push((session.id, calls));
         }
         let loads = store.measures().loads();
@@ -157,7 +157,7 @@ fn calls_that_a_client_is_there_for_are_not_looked_at_again() {
         let (session, calls) = &parked[7];
         let gone = note(*session, Attendance::Gone);
         store.note_clients(&a, gone, after(7_000)).await.unwrap();
-        assert_eq!(backing.count(&looked_at).await, 100, "only those of the one that left");
+        assert_eq!(backing.count(&looked_at).await, 50, "only those of the one that left");
         let mut found = abandoned(&store, 12_000).await;
         found.sort_unstable();
         assert_eq!(&found, calls);

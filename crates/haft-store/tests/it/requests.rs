@@ -128,9 +128,8 @@ fn an_erased_session_takes_the_answers_about_it_along_and_they_stay_answered() {
         let mut session = Session::create(&store, "acme").await;
         let (about_it, other) = (request(), request());
         for (request, key) in [(&about_it, session.id.to_string()), (&other, "one".to_owned())] {
-            let written = put(&key, Expected::Absent, "beside it");
-            let written = store.put_versions(written, &user("ann"), START);
-            request.clone().scope(written).await.unwrap();
+            let (put, by) = (put(&key, Expected::Absent, "beside it"), user("ann"));
+            request.clone().scope(store.put_versions(put, &by, START)).await.unwrap();
         }
         let later = START + haft_core::Millis::from_secs(1);
         let answers = [&about_it, &other].map(|it| it.answered("what was said".to_owned(), later));
