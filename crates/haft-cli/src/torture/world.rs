@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use haft_core::{CallId, SessionId};
@@ -78,11 +80,15 @@ fn count<T: FromStr<Err: Into<anyhow::Error>> + Ord>(
     };
     let mut counts = BTreeMap::new();
     // A line without its end was being written when the process died: it did not happen.
-    for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    for line in whole.filter(|line| !line.ends_with(CUT_OFF)) {
         *counts.entry(line.parse().map_err(Into::into)?).or_default() += 1;
     }
     Ok(counts)
 }
+
+/// What ends a line that a killed process has begun.
+const CUT_OFF: &str = " (cut off)";
 
 /// Where one life writes what it does to the world.
 #[derive(Debug)]
@@ -95,8 +101,9 @@ impl Pen {
     pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
         let open = |name: &str| {
             let path = directory.join(name);
-            let file = OpenOptions::new().create(true).append(true).open(&path);
-            file.map(Mutex::new).with_context(|| format!("opening `{}`", path.display()))
+            let file = OpenOptions::new().create(true).read(true).append(true).open(&path);
+            let marked = file.and_then(|file| mark_cut_off(&file).map(|()| Mutex::new(file)));
+            marked.with_context(|| format!("opening `{}`", path.display()))
         };
         Ok(Self { effects: open(EFFECTS)?, acks: open(ACKS)? })
     }
@@ -109,6 +116,31 @@ impl Pen {
         let lines: String = acks.into_iter().map(|ack| format!("{ack}\n")).collect();
         write(&self.acks, &lines).context("writing down an acknowledgement")
     }
+}
+
+/// Ends the line that a killed process was writing, so that what comes next does not go on in it. A
+/// process that still writes has ended its line a moment later.
+fn mark_cut_off(file: &File) -> std::io::Result<()> {
+    if ends_whole(file)? {
+        return Ok(());
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    if ends_whole(file)? {
+        return Ok(());
+    }
+    let mut file = file;
+    file.write_all(format!("{CUT_OFF}\n").as_bytes())
+}
+
+fn ends_whole(file: &File) -> std::io::Result<bool> {
+    let len = file.metadata()?.len();
+    let mut last = [0];
+    let at = match len.checked_sub(1) {
+        Some(at) => at,
+        None => return Ok(true),
+    };
+    file.read_exact_at(&mut last, at)?;
+    Ok(last == *b"\n")
 }
 
 fn write(file: &Mutex<File>, lines: &str) -> std::io::Result<()> {
