@@ -30,10 +30,10 @@ export function legible(text) {
   const characters = Array.from(text);
   let shown = "";
   for (let at = 0; at < characters.length; ) {
-    const first = characters[at];
+    const first = characters[at] ?? "";
     const belongs = WHITE.test(first) ? isWhite : isOfWord(first) ? isOfWord : undefined;
     let end = at + 1;
-    if (belongs) while (end < characters.length && belongs(characters[end])) end += 1;
+    if (belongs) while (end < characters.length && belongs(characters[end] ?? "")) end += 1;
     const taken = characters.slice(at, end);
     if (belongs === isWhite) shown += white(taken.join(""));
     else if (belongs === isOfWord) shown += word(taken);
@@ -56,7 +56,7 @@ function white(run) {
   const pieces = run.split("\n");
   const breaks = pieces.length - 1;
   if (breaks <= BREAKS_MAX) return pieces.map(spaces).join("\n");
-  return `${spaces(pieces[0])}\n‹${breaks - 1} blank lines›\n${spaces(pieces[breaks])}`;
+  return `${spaces(pieces[0] ?? "")}\n‹${breaks - 1} blank lines›\n${spaces(pieces[breaks] ?? "")}`;
 }
 
 /** @param {string} run of spaces and tabs */

@@ -139,8 +139,10 @@ impl Gives {
         let (media_type, schema) = match self {
             Self::Bytes => ("application/octet-stream", json!({})),
             Self::Events => ("text/event-stream", json!({ "type": "string" })),
+            Self::JsonLines => ("application/x-ndjson", json!({})),
             Self::Object => ("application/json", object()),
             Self::Page => ("application/json", page),
+            Self::Tar => ("application/x-tar", json!({})),
             Self::Zip => ("application/zip", json!({})),
         };
         json!({ "description": "Done", "content": { media_type: { "schema": schema } } })

@@ -34,8 +34,10 @@ pub(super) struct Operation {
 pub(super) enum Gives {
     Bytes,
     Events,
+    JsonLines,
     Object,
     Page,
+    Tar,
     Zip,
 }
 
@@ -143,6 +145,16 @@ impl Methods {
     /// The last method gives bytes.
     pub(crate) fn bytes(self) -> Self {
         self.last(|operation| operation.gives = Gives::Bytes)
+    }
+
+    /// The last method gives JSON values, one a line.
+    pub(crate) fn json_lines(self) -> Self {
+        self.last(|operation| operation.gives = Gives::JsonLines)
+    }
+
+    /// The last method gives a tar archive.
+    pub(crate) fn tar(self) -> Self {
+        self.last(|operation| operation.gives = Gives::Tar)
     }
 
     /// The last method gives an archive of files.

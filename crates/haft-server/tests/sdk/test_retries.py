@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import anthropic
 
@@ -20,6 +21,8 @@ class LosingProxy:
     def __init__(self, upstream, word, restart):
         self.upstream, self.word, self.restart = upstream, word.encode(), restart
         self.lost = threading.Event()
+        # A server ends with the thread that started it, so that thread must stay.
+        self.keeper = ThreadPoolExecutor(max_workers=1)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -42,7 +45,7 @@ class LosingProxy:
                         server.sendall(request)
                         first = server.recv(1)
                         if self.word in request and not self.lost.is_set():
-                            self.restart()
+                            self.keeper.submit(self.restart).result()
                             self.lost.set()
                             return
                         client.sendall(first)

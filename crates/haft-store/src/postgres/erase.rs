@@ -24,6 +24,12 @@ const REMOVE: &str = "
       AND NOT EXISTS (SELECT 1 FROM versions WHERE versions.digest = blobs.digest)
       AND NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.digest = blobs.digest)";
 
+/// The answers of requests that wrote to a place may hold what was written; that they were answered
+/// stays.
+const FORGET_ANSWERS: &str = "
+    UPDATE requests SET note = NULL WHERE step = '' AND note IS NOT NULL AND id IN (
+      SELECT id FROM requests WHERE step = $1 OR left(step, length($1) + 1) = $1 || ' ')";
+
 /// Erases within the transaction that is open. Whoever writes the same bytes meanwhile either holds
 /// them by its reference, which is waited for and then seen, or finds them gone when it refers to
 /// them: the foreign key fails it, and it puts them again.
@@ -36,6 +42,7 @@ pub(super) async fn erase(connected: &Connected, erasures: &[Erasure]) -> Result
         for row in &forgotten {
             digests.push(column(row, 0)?);
         }
+        connected.execute(FORGET_ANSWERS, &[&format!("put {space} {key}")]).await?;
     }
     if !digests.is_empty() {
         connected.query(LOCK, &[&digests]).await?;

@@ -32,5 +32,15 @@ fn erase_one(connection: &Connection, erasure: &Erasure) -> rusqlite::Result<()>
     connection
         .prepare_cached(of_the_meant!("UPDATE versions SET digest = NULL"))?
         .execute(meant)?;
-    blank_blobs(connection, &digests)
+    blank_blobs(connection, &digests)?;
+    forget_answers(connection, space, key)
+}
+
+/// The answers of requests that wrote to a place may hold what was written; that they were answered
+/// stays.
+fn forget_answers(connection: &Connection, space: &str, key: &str) -> rusqlite::Result<()> {
+    let sql = "UPDATE requests SET note = NULL WHERE step = '' AND note IS NOT NULL AND id IN (
+                 SELECT id FROM requests
+                 WHERE step = ?1 OR substr(step, 1, length(?1) + 1) = ?1 || ' ')";
+    connection.prepare_cached(sql)?.execute([format!("put {space} {key}")]).map(|_| ())
 }

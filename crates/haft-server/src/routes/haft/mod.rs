@@ -32,7 +32,7 @@ pub(crate) fn paths() -> Paths {
     let events = get(events::list).query(&[Limit(1000), Number("after")]).page();
     let session = Paths::new()
         .route("/", get(sessions::show).delete(kept_logs::delete))
-        .route("/export", get(kept_logs::export).bytes())
+        .route("/export", get(kept_logs::export).json_lines())
         .route("/stream", get(stream::stream).events())
         .route("/events", events)
         .route("/events/stream", get(events::stream).query(&[Text("client_tools")]).events())
@@ -92,7 +92,7 @@ fn kept() -> Paths {
         .route("/wakes/{session}/{wake}", delete(wakes::cancel))
         .route("/versions/{kind}/{id}", versions)
         .route("/audit", audit)
-        .route("/backup", get(backup::read).bytes())
+        .route("/backup", get(backup::read).tar())
         .route("/erasures", erasures)
         .route("/webhooks", get(webhooks::list).page().post(webhooks::create))
         .route("/webhooks/{webhook}", delete(webhooks::delete))
