@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::{Digest, SessionId, Timestamp};
+use serde_json::Value;
 
 use crate::content::{Place, Put};
 use crate::error::{Error, ErrorKind};
@@ -292,6 +293,11 @@ pub(crate) fn note_of(puts: &[Put], numbers: &[u64]) -> Result<String, Error> {
     };
     let rows: Vec<_> = puts.iter().zip(numbers).map(row).collect();
     serde_json::to_string(&rows).map_err(Error::corrupt)
+}
+
+/// Returns how a place stands in what [`note_of`] writes down.
+pub(crate) fn noted_place(space: &str, key: &str) -> String {
+    format!("{},{}", Value::from(space), Value::from(key))
 }
 
 /// Reads the numbers of the versions that a step wrote.

@@ -4,6 +4,7 @@ use super::column;
 use super::content::{Failed, parts};
 use super::link::Connected;
 use crate::content::Erasure;
+use crate::request::noted_place;
 
 const FORGET: &str = "
     WITH meant AS (
@@ -28,7 +29,7 @@ const REMOVE: &str = "
 /// stays.
 const FORGET_ANSWERS: &str = "
     UPDATE requests SET note = NULL WHERE step = '' AND note IS NOT NULL AND id IN (
-      SELECT id FROM requests WHERE step = $1 OR left(step, length($1) + 1) = $1 || ' ')";
+      SELECT id FROM requests WHERE step LIKE 'put %' AND position($1 in note) > 0)";
 
 /// Erases within the transaction that is open. Whoever writes the same bytes meanwhile either holds
 /// them by its reference, which is waited for and then seen, or finds them gone when it refers to
@@ -42,7 +43,7 @@ pub(super) async fn erase(connected: &Connected, erasures: &[Erasure]) -> Result
         for row in &forgotten {
             digests.push(column(row, 0)?);
         }
-        connected.execute(FORGET_ANSWERS, &[&format!("put {space} {key}")]).await?;
+        connected.execute(FORGET_ANSWERS, &[&noted_place(space, key)]).await?;
     }
     if !digests.is_empty() {
         connected.query(LOCK, &[&digests]).await?;

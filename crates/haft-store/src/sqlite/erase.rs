@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::content::{blank_blobs, parts};
 use crate::content::Erasure;
+use crate::request::noted_place;
 
 /// The versions that are meant.
 macro_rules! of_the_meant {
@@ -40,7 +41,6 @@ fn erase_one(connection: &Connection, erasure: &Erasure) -> rusqlite::Result<()>
 /// stays.
 fn forget_answers(connection: &Connection, space: &str, key: &str) -> rusqlite::Result<()> {
     let sql = "UPDATE requests SET note = NULL WHERE step = '' AND note IS NOT NULL AND id IN (
-                 SELECT id FROM requests
-                 WHERE step = ?1 OR substr(step, 1, length(?1) + 1) = ?1 || ' ')";
-    connection.prepare_cached(sql)?.execute([format!("put {space} {key}")]).map(|_| ())
+                 SELECT id FROM requests WHERE step LIKE 'put %' AND instr(note, ?1) > 0)";
+    connection.prepare_cached(sql)?.execute([noted_place(space, key)]).map(|_| ())
 }
