@@ -558,9 +558,13 @@ impl Store {
     /// not to its log has changed. An append tells them by itself.
     pub fn touch(&self, session: SessionId) {
         self.watches.touched(session);
-        #[cfg(feature = "postgres")]
-        if let Backend::Postgres(postgres) = &self.backend {
-            postgres.touched(session);
+        match &self.backend {
+            #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+            Backend::Absent(absent) => absent.returns(()),
+            #[cfg(feature = "postgres")]
+            Backend::Postgres(postgres) => postgres.touched(session),
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite(_) => {}
         }
     }
 

@@ -93,12 +93,14 @@ impl Watches {
     }
 
     /// Anything may have changed.
+    #[cfg(any(test, feature = "postgres"))]
     pub(crate) fn touched_all(&self) {
         self.lock().values().for_each(Channels::touch);
         self.others_spoke();
     }
 
     /// Notes that another node said that it did something.
+    #[cfg(any(test, feature = "postgres"))]
     pub(crate) fn others_spoke(&self) {
         self.0.others.send_modify(|count| *count += 1);
     }
@@ -112,6 +114,7 @@ impl Watches {
     }
 
     /// Returns the sessions that someone waits for.
+    #[cfg(feature = "postgres")]
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         self.lock().keys().copied().collect()
     }

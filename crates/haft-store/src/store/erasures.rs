@@ -6,7 +6,9 @@ use haft_core::{ArtifactId, SessionId, Timestamp};
 
 use super::{Backend, Store};
 use crate::erased::{EraseError, ErasedSession, ErasureRequest, written};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+#[cfg(feature = "postgres")]
+use crate::error::ErrorKind;
 use crate::name::NodeId;
 use crate::page::Page;
 use crate::session::ListedSession;
@@ -112,10 +114,13 @@ impl Store {
     pub async fn copy_to(&self, path: &Path) -> Result<(), Error> {
         match &self.backend {
             #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
-            Backend::Absent(absent) => absent.returns((path, ErrorKind::Invalid)),
+            Backend::Absent(absent) => absent.returns(path),
             #[cfg(feature = "postgres")]
             Backend::Postgres(_) => {
-                let context = "a PostgreSQL database is backed up with `pg_dump`";
+                let context = format!(
+                    "`{}` was not written: a PostgreSQL database is backed up with `pg_dump`",
+                    path.display()
+                );
                 Err(Error::new(ErrorKind::Invalid, context))
             }
             #[cfg(feature = "sqlite")]
