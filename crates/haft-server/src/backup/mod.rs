@@ -1,6 +1,6 @@
 //! Backups: everything that a data directory needs to be put back, in one tar file.
 //!
-//! The first entry says what the file is, the last one (`manifest.json`) lists every file with its
+//! The first entry says what the file is, the last one (`haft-manifest.json`) lists every file with its
 //! hash. So a file that was cut off, or in which anything was changed, is recognised.
 
 mod tar;
