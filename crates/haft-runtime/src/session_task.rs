@@ -434,6 +434,8 @@ impl<P: Performer> SessionTask<P> {
             if self.doubts_head {
                 self.reload().await?;
             }
+            // What is recorded at once is decided at one time, which is the time in the log: whoever
+            // reads the log has to come to the state that was kept here.
             let now = self.shared.clock.now();
             let mut decision = match follow {
                 Follow::All => decide(&self.state, now, input.clone())?,
@@ -449,10 +451,10 @@ impl<P: Performer> SessionTask<P> {
             let term = self.shared.current_term().await?;
             let mut slots = Vec::new();
             if follow == Follow::All {
-                self.run_ahead(&mut decision).await;
-                slots = self.take_free_slots(&mut decision);
+                self.run_ahead(&mut decision, now).await;
+                slots = self.take_free_slots(&mut decision, now);
             }
-            let mut append = self.append(self.shared.clock.now(), &mut decision);
+            let mut append = self.append(now, &mut decision);
             append.request.clone_from(&request);
             self.shared.observer.pass(Boundary::Decided);
             match self.shared.store.append(&append).await {
