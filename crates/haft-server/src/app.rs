@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
 use haft_mcp::{AddedCommands, Mounted, Mounts};
+use haft_runtime::registry::Registered;
 use haft_runtime::{Haft, fresh_bits};
 use haft_store::{Request, Store, Tenant};
 use tokio_util::sync::CancellationToken;
@@ -74,6 +75,15 @@ pub(crate) struct Ground {
     pub(crate) suspend_ttl: Millis,
     /// The servers that are mounted for the tenant.
     pub(crate) mounted: Vec<Mounted>,
+    haft: Haft,
+    tenant: Tenant,
+}
+
+impl Ground {
+    /// Finds a tool that the server has for the tenant.
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<Registered>> {
+        self.haft.registry().get(name).filter(|tool| tool.is_shown_to(&self.tenant))
+    }
 }
 
 impl App {
@@ -175,7 +185,12 @@ impl App {
     pub(crate) fn ground(&self, tenant: &Tenant) -> Ground {
         let theirs = self.mounts().filter(|mounts| mounts.tenant() == tenant);
         let mounted = theirs.map(Mounts::list).unwrap_or_default();
-        Ground { suspend_ttl: self.0.suspend_ttl.unwrap_or(AGENT_SUSPEND_TTL), mounted }
+        Ground {
+            suspend_ttl: self.0.suspend_ttl.unwrap_or(AGENT_SUSPEND_TTL),
+            mounted,
+            haft: self.haft().clone(),
+            tenant: tenant.clone(),
+        }
     }
 
     /// Returns how long calls wait, if the operator said so.

@@ -22,6 +22,7 @@ mod erasing;
 mod error;
 mod feed;
 mod guard;
+mod haft_toolset;
 mod in_process;
 mod input;
 mod invitation;

@@ -169,11 +169,7 @@ impl McpToolset {
                 return None;
             }
             let policy = config.and_then(|config| config.permission_policy);
-            let verdict = match policy.unwrap_or_else(|| self.default_policy()) {
-                Policy::AlwaysAsk => Some(Verdict::Ask),
-                // What the tool says about itself decides; nothing here asks for less.
-                Policy::AlwaysAllow | Policy::Auto => None,
-            };
+            let verdict = policy.unwrap_or_else(|| self.default_policy()).verdict();
             let server = self.mcp_server_name.clone();
             let mcp = McpTool { server, tool: tool.clone() };
             Some(Chosen { name: name.clone(), mcp, verdict })

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::app::Ground;
 use crate::error::Error;
+use crate::haft_toolset::HaftToolset;
 use crate::mcp_toolset::{McpServerParam, McpToolset};
 use crate::memory_tools::{self, AttachedStore};
 use crate::roster;
@@ -33,16 +34,24 @@ pub(crate) enum ToolParam {
     Custom(CustomTool),
     #[serde(rename = "mcp_toolset")]
     McpToolset(McpToolset),
+    #[serde(rename = "haft_toolset")]
+    HaftToolset(HaftToolset),
     #[serde(rename = "haft_tool")]
-    Own(OwnTool),
+    HaftTool(HaftTool),
 }
 
-/// A tool as Haft itself defines one, which a person or a client runs: the wire API has no word
-/// for a form that a person fills in, nor for what an answer must look like.
+/// A tool in Haft's own words: one that the server has, by its name, or one that a person or a
+/// client runs, by its definition. The wire API has no word for a form that a person fills in, nor
+/// for what an answer must look like.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OwnTool {
-    definition: Value,
+pub(crate) struct HaftTool {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    definition: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    permission_policy: Option<Policy>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -71,12 +80,23 @@ pub(crate) struct DefaultConfig {
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ToolConfig {
-    name: String,
+pub(crate) struct ToolConfig {
+    pub(crate) name: String,
     #[serde(rename = "type")]
-    kind: Option<String>,
-    enabled: Option<bool>,
-    permission_policy: Option<Policy>,
+    pub(crate) kind: Option<String>,
+    pub(crate) enabled: Option<bool>,
+    pub(crate) permission_policy: Option<Policy>,
+}
+
+impl ToolConfig {
+    /// Refuses a `type` that is not the tool's name, as the SDKs have it.
+    pub(crate) fn require_kind(&self) -> Result<(), Error> {
+        let name = &self.name;
+        match self.kind.as_deref().is_none_or(|kind| kind == name) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("tools: `{name}`: `type` must be its name"))),
+        }
+    }
 }
 
 /// What is done with calls of a tool.
@@ -84,9 +104,24 @@ struct ToolConfig {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "PermissionPolicy")]
 pub(crate) enum Policy {
+    /// Nobody is asked, whatever the tool declares; tools that always ask still do.
     AlwaysAllow,
     AlwaysAsk,
+    /// What is known about the tool decides.
     Auto,
+    /// What the tool declares decides.
+    AsDeclared,
+}
+
+impl Policy {
+    /// What it says about calls of a tool; `None` leaves that to what the tool declares.
+    pub(crate) fn verdict(self) -> Option<Verdict> {
+        match self {
+            Self::AlwaysAllow => Some(Verdict::Allow),
+            Self::AlwaysAsk => Some(Verdict::Ask),
+            Self::Auto | Self::AsDeclared => None,
+        }
+    }
 }
 
 impl AgentToolset {
@@ -108,9 +143,7 @@ impl AgentToolset {
             if !is_known && !ABSENT.contains(&name) {
                 return Err(Error::invalid(format!("tools: the toolset has no tool {name:?}")));
             }
-            if config.kind.as_deref().is_some_and(|kind| kind != name) {
-                return Err(Error::invalid(format!("tools: `{name}`: `type` must be its name")));
-            }
+            config.require_kind()?;
             let enabled =
                 config.enabled.unwrap_or_else(|| is_known && self.is_enabled_by_default());
             if enabled && !is_known {
@@ -168,6 +201,47 @@ impl Planned {
         }
     }
 
+    /// Keeps what the agent says about calls of a tool.
+    fn say(&mut self, tool: ToolName, verdict: Option<Verdict>) {
+        if let Some(verdict) = verdict {
+            self.toolset.verdicts.insert(tool, verdict);
+        }
+    }
+
+    fn add_managed(&mut self, given: &HaftToolset) -> Result<(), Error> {
+        for tool in given.chosen() {
+            self.add_registered(tool.name, tool.verdict)?;
+        }
+        Ok(())
+    }
+
+    fn add_haft_tool(&mut self, given: &HaftTool, ground: &Ground) -> Result<(), Error> {
+        let verdict = given.permission_policy.and_then(Policy::verdict);
+        match (&given.name, &given.definition) {
+            (Some(name), None) => {
+                let found = ground.tool(name).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "tools: `haft_tool`: the server has no tool {name:?}; `GET /haft/v1/tools` \
+                         lists those that it has"
+                    ))
+                })?;
+                self.add_registered(found.name().clone(), verdict)
+            }
+            (None, Some(definition)) => self.add_defined(definition, verdict, ground.suspend_ttl),
+            (Some(_), Some(_)) | (None, None) => Err(Error::invalid(
+                "tools: `haft_tool`: expected either the `name` of a tool that the server has or a \
+                 `definition`",
+            )),
+        }
+    }
+
+    fn add_registered(&mut self, name: ToolName, verdict: Option<Verdict>) -> Result<(), Error> {
+        self.claim(name.as_str())?;
+        self.exposed.insert(name.clone());
+        self.say(name, verdict);
+        Ok(())
+    }
+
     fn add_toolset(&mut self, given: &AgentToolset) -> Result<(), Error> {
         for Definition { name, .. } in agent_toolset() {
             let Some(called) = agent_wire_name(&name) else { continue };
@@ -178,15 +252,12 @@ impl Planned {
             self.claim(called)?;
             self.toolset.names.insert(called.to_owned(), name.clone());
             self.exposed.insert(name.clone());
-            let asks = match policy {
-                Policy::AlwaysAllow => false,
-                Policy::AlwaysAsk => true,
-                // What the toolset's tools do is known: only a command may do anything at all.
-                Policy::Auto => called == "bash",
+            // What the toolset's tools do is known: only a command may do anything at all.
+            let verdict = match policy {
+                Policy::Auto if called == "bash" => Some(Verdict::Ask),
+                policy => policy.verdict(),
             };
-            if asks {
-                self.toolset.verdicts.insert(name, Verdict::Ask);
-            }
+            self.say(name, verdict);
         }
         Ok(())
     }
@@ -200,9 +271,7 @@ impl Planned {
         for tool in given.chosen(servers, &ground.mounted)? {
             self.claim(tool.name.as_str())?;
             self.exposed.insert(tool.name.clone());
-            if let Some(verdict) = tool.verdict {
-                self.toolset.verdicts.insert(tool.name.clone(), verdict);
-            }
+            self.say(tool.name.clone(), tool.verdict);
             self.toolset.mcp.insert(tool.name, tool.mcp);
         }
         Ok(())
@@ -235,9 +304,14 @@ impl Planned {
         Ok(())
     }
 
-    fn add_own(&mut self, given: &OwnTool, suspend_ttl: Millis) -> Result<(), Error> {
+    fn add_defined(
+        &mut self,
+        definition: &Value,
+        verdict: Option<Verdict>,
+        suspend_ttl: Millis,
+    ) -> Result<(), Error> {
         // Read from text, in which a schema keeps the order of its members.
-        let text = given.definition.to_string();
+        let text = definition.to_string();
         let mut definition: Definition = serde_json::from_str(&text)
             .map_err(|error| Error::invalid(format!("tools: `haft_tool`: {error}")))?;
         let name = definition.name.clone();
@@ -247,9 +321,11 @@ impl Planned {
             let message = "expected an executor that is outside: `human` or `client`";
             return Err(wrong(message.to_owned()));
         }
+        require_outside(&definition).map_err(wrong)?;
         definition.suspend_ttl = suspend_ttl;
         Registry::new().declare(definition.clone()).map_err(|error| wrong(error.to_string()))?;
-        self.exposed.insert(name);
+        self.exposed.insert(name.clone());
+        self.say(name, verdict);
         self.toolset.own.push(definition);
         Ok(())
     }
@@ -283,7 +359,8 @@ pub(crate) fn settled_tools(
         settled.push(match tool {
             ToolParam::AgentToolset(toolset) => ToolParam::AgentToolset(toolset.settled()?),
             ToolParam::Custom(custom) => ToolParam::Custom(custom.clone()),
-            ToolParam::Own(own) => ToolParam::Own(own.clone()),
+            ToolParam::HaftTool(tool) => ToolParam::HaftTool(tool.clone()),
+            ToolParam::HaftToolset(toolset) => ToolParam::HaftToolset(toolset.settled()?),
             ToolParam::McpToolset(toolset) => {
                 ToolParam::McpToolset(toolset.settled(servers, &ground.mounted)?)
             }
@@ -297,8 +374,40 @@ pub(crate) fn settled_tools(
 pub(crate) fn reads_files(tools: &[ToolParam]) -> bool {
     tools.iter().any(|tool| match tool {
         ToolParam::AgentToolset(toolset) => toolset.config("read").0 || toolset.config("bash").0,
-        ToolParam::Custom(_) | ToolParam::McpToolset(_) | ToolParam::Own(_) => false,
+        ToolParam::HaftToolset(toolset) => toolset.has("read") || toolset.has("bash"),
+        ToolParam::Custom(_) | ToolParam::McpToolset(_) | ToolParam::HaftTool(_) => false,
     })
+}
+
+/// Refuses what only code beside the server can do for a tool.
+fn require_outside(definition: &Definition) -> Result<(), String> {
+    let without_code = |member: &str| {
+        Err(format!(
+            "`{member}` needs code that Haft runs; register the tool with the server or with a \
+             worker, and name it here as `{{\"type\":\"haft_tool\",\"name\":…}}`"
+        ))
+    };
+    if definition.undo.is_some() {
+        return without_code("undo");
+    }
+    if !definition.hooks.is_empty() {
+        return without_code("hooks");
+    }
+    Ok(())
+}
+
+/// Refuses both sets at once: each has a `bash`, a `read` … of its own.
+fn require_one_toolset(tools: &[ToolParam]) -> Result<(), Error> {
+    let has = |is_meant: fn(&ToolParam) -> bool| tools.iter().any(is_meant);
+    let both = has(|tool| matches!(tool, ToolParam::AgentToolset(_)))
+        && has(|tool| matches!(tool, ToolParam::HaftToolset(_)));
+    match both {
+        false => Ok(()),
+        true => Err(Error::invalid(
+            "tools: an agent has `agent_toolset_20260401` or `haft_toolset`, not both: their tools \
+             share names and mean others",
+        )),
+    }
 }
 
 fn planned(
@@ -306,13 +415,15 @@ fn planned(
     servers: &[McpServerParam],
     ground: &Ground,
 ) -> Result<Planned, Error> {
+    require_one_toolset(tools)?;
     let mut planned = Planned::default();
     let suspend_ttl = ground.suspend_ttl;
     for tool in tools {
         match tool {
             ToolParam::AgentToolset(toolset) => planned.add_toolset(toolset)?,
             ToolParam::Custom(_) => {}
-            ToolParam::Own(own) => planned.add_own(own, suspend_ttl)?,
+            ToolParam::HaftToolset(toolset) => planned.add_managed(toolset)?,
+            ToolParam::HaftTool(tool) => planned.add_haft_tool(tool, ground)?,
             ToolParam::McpToolset(toolset) => planned.add_mcp(toolset, servers, ground)?,
         }
     }
@@ -331,6 +442,8 @@ pub(crate) struct Cast {
     pub(crate) id: String,
     pub(crate) version: u64,
     pub(crate) model: String,
+    /// How much is asked in its sessions.
+    pub(crate) level: Level,
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<ToolParam>,
     pub(crate) servers: Vec<McpServerParam>,
@@ -359,7 +472,7 @@ impl Cast {
 
 /// Returns how a session of an agent behaves.
 pub(crate) fn config(cast: Cast, ground: &Ground) -> Result<Config, Error> {
-    let mut terms = terms(&cast.tools, &cast.servers, ground)?;
+    let mut terms = terms(&cast.tools, &cast.servers, cast.level, ground)?;
     let Cast { id, version, model, instructions, environment, skills, stores, roster, .. } = cast;
     let instructions = introduced(instructions, &skills);
     let instructions = memory_tools::introduced(instructions, &stores);
@@ -382,13 +495,13 @@ pub(crate) fn config(cast: Cast, ground: &Ground) -> Result<Config, Error> {
 pub(crate) fn terms(
     tools: &[ToolParam],
     servers: &[McpServerParam],
+    level: Level,
     ground: &Ground,
 ) -> Result<Config, Error> {
     let Planned { toolset, exposed, .. } = planned(tools, servers, ground)?;
     Ok(Config {
         exposure: Exposure { allow: Some(exposed), ..Exposure::default() },
-        // Who is asked about what is the agent's permission policy, which only asks for more.
-        level: Level::Autonomous,
+        level,
         toolset,
         suspend_ttl: Some(ground.suspend_ttl),
         ..Config::default()
@@ -447,4 +560,15 @@ pub(crate) fn checked_metadata(metadata: &BTreeMap<String, String>) -> Result<()
             "metadata: expected at most 16 pairs, keys of 1 to 64 and values of up to 512 characters",
         )),
     }
+}
+
+/// Checks how much is asked, and returns it; what is not said is `cautious`.
+pub(crate) fn settled_level(given: Option<&str>) -> Result<Level, Error> {
+    let Some(given) = given else { return Ok(Level::default()) };
+    serde_json::from_value(given.into()).map_err(|_| {
+        Error::invalid(format!(
+            "permission_level: expected `autonomous`, `cautious`, `standard` or `paranoid`, found \
+             {given:?}"
+        ))
+    })
 }

@@ -130,6 +130,7 @@ impl Session {
             "environment_id": environment,
             "metadata": beside("metadata"),
             "outcome_evaluations": [],
+            "permission_level": self.config.level,
             "resources": self.attached().iter().map(resources::shown).collect::<Vec<_>>(),
             "stats": {},
             "status": self.status(),

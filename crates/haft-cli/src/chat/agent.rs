@@ -39,6 +39,9 @@ pub(super) async fn session(
         }
     };
     let mut wanted = Map::from_iter([("agent".to_owned(), agent.into())]);
+    if let Some(level) = &choice.level {
+        wanted.insert("permission_level".to_owned(), level.as_str().into());
+    }
     waits.add_to(&mut wanted);
     let opened = api.post("/haft/v1/sessions", &Value::Object(wanted)).await?;
     Ok((opened["session"].as_str().unwrap_or_default().to_owned(), 0))

@@ -57,6 +57,11 @@ pub(crate) struct Choice {
     /// An agent of the server instead, by its id.
     #[arg(long, value_name = "ID", conflicts_with = "model")]
     agent: Option<String>,
+    /// How much is asked in the new session: what tools declare (`cautious`), nothing but what
+    /// always asks (`autonomous`), every change (`standard`) or everything (`paranoid`). Default:
+    /// what the agent says.
+    #[arg(long, value_name = "LEVEL", value_parser = ["autonomous", "cautious", "standard", "paranoid"])]
+    level: Option<String>,
 }
 
 pub(crate) fn chat(args: &ChatArgs) -> anyhow::Result<Verdict> {

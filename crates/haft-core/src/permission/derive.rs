@@ -39,6 +39,8 @@ pub enum Source {
     Environment,
     /// A named policy rule.
     Rule(String),
+    /// The permission policy of the session's agent.
+    Agent,
     /// The session's level of oversight.
     Level,
     /// A standing grant.
@@ -160,12 +162,12 @@ impl Question<'_> {
         let declared = max(&findings);
         findings.extend(self.reports.iter().map(heard));
         let policy = max(&findings[1..]);
-        let base = match self.lowered_by_level(declared) {
-            Some(finding) => {
-                findings.push(finding);
+        let base = match self.is_lowered(declared) {
+            true => {
+                findings.extend(self.lowered_by_level());
                 policy
             }
-            None => declared.max(policy),
+            false => declared.max(policy),
         };
         let raised = self.raised_by_level();
         let decision = raised.as_ref().map_or(base, |finding| base.max(finding.verdict));
@@ -253,11 +255,19 @@ impl Question<'_> {
         })
     }
 
-    fn lowered_by_level(&self, declared: Verdict) -> Option<Finding> {
-        let lowers = self.level == Level::Autonomous
-            && declared == Verdict::Ask
-            && !self.contract.gate.always_asks();
-        lowers.then(|| Finding {
+    /// Whether what the definition asks is left to the session: its level, or its agent's policy.
+    fn is_lowered(&self, declared: Verdict) -> bool {
+        let can_be_lowered = declared == Verdict::Ask && !self.contract.gate.always_asks();
+        can_be_lowered && (self.level == Level::Autonomous || self.is_allowed_by_agent())
+    }
+
+    fn is_allowed_by_agent(&self) -> bool {
+        let mut by_agent = self.reports.iter().filter(|report| report.source == Source::Agent);
+        by_agent.any(|report| matches!(report.report, Report::Says { verdict: Verdict::Allow, .. }))
+    }
+
+    fn lowered_by_level(&self) -> Option<Finding> {
+        (self.level == Level::Autonomous).then(|| Finding {
             source: Source::Level,
             verdict: Verdict::Allow,
             reason: "the autonomous level does not ask for what only the tool asks".to_owned(),

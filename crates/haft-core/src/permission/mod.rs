@@ -1,8 +1,8 @@
 //! May this call run? Decided once, from named sources, with the reasons kept.
 //!
-//! `allow < ask < deny`, combined by maximum. Two things lower an `ask` and nothing lowers a
-//! `deny`: the autonomous level lowers what the tool's own definition asks, and a grant lowers
-//! any ask but that of a tool that always asks. A source that fails is a `deny`.
+//! `allow < ask < deny`, combined by maximum. Nothing lowers a `deny`. What the tool's own
+//! definition asks is lowered by the autonomous level and by an agent whose policy allows the tool;
+//! a grant lowers any ask. None of them lowers the ask of a tool that always asks. A source that fails is a `deny`.
 
 mod amount;
 mod derive;

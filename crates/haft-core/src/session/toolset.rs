@@ -55,7 +55,8 @@ pub struct Toolset {
     /// What the session's model and its clients call tools, where that is not their name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, ToolName>,
-    /// What the session's agent says about calls of a tool.
+    /// What the session's agent says about calls of a tool. `allow` lets a tool run unasked that
+    /// its definition would have asked about; a tool that is not named here is as declared.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub verdicts: BTreeMap<ToolName, Verdict>,
     /// Which tools are those of an MCP server, in the words of the session's agent.
@@ -103,7 +104,11 @@ impl Toolset {
     /// has not, and no laxer word about any.
     #[must_use]
     pub fn narrowed_by(&self, child: &Self) -> Self {
-        let verdicts = self.strictest(child);
+        let mut verdicts = self.strictest(child);
+        // As declared is stricter than allowed.
+        let is_laxer =
+            |tool: &ToolName| !self.verdicts.contains_key(tool) && verdicts_allow(child, tool);
+        verdicts.retain(|tool, _| !is_laxer(tool));
         let names = if child.names.is_empty() { &self.names } else { &child.names };
         let mut mcp = self.mcp.clone();
         mcp.extend(child.mcp.clone());
@@ -115,6 +120,10 @@ impl Toolset {
         let known = self.names.iter().find(|(_, tool)| tool.as_str() == name);
         known.map_or(name, |(called, _)| called)
     }
+}
+
+fn verdicts_allow(toolset: &Toolset, tool: &ToolName) -> bool {
+    toolset.verdicts.get(tool) == Some(&Verdict::Allow)
 }
 
 /// Definitions are kept as texts: a schema keeps the order of its members, which an event that is
@@ -181,7 +190,12 @@ mod tests {
             ..Toolset::default()
         };
         let parent = says(&[("a", Verdict::Ask), ("b", Verdict::Deny)]);
-        let child = says(&[("a", Verdict::Allow), ("b", Verdict::Ask), ("c", Verdict::Ask)]);
+        let child = says(&[
+            ("a", Verdict::Allow),
+            ("b", Verdict::Ask),
+            ("c", Verdict::Ask),
+            ("d", Verdict::Allow),
+        ]);
         let narrowed = parent.narrowed_by(&child);
         assert_eq!(
             narrowed,

@@ -69,8 +69,8 @@ impl Toolbox {
 pub(crate) fn heard(toolset: &Toolset, tool: &ToolName, mut facts: PolicyFacts) -> PolicyFacts {
     if let Some(&verdict) = toolset.verdicts.get(tool) {
         let reason = "the agent's permission policy for this tool".to_owned();
-        let source = Source::Rule("agent".to_owned());
-        facts.reports.push(SourceReport { source, report: Report::Says { verdict, reason } });
+        let report = Report::Says { verdict, reason };
+        facts.reports.push(SourceReport { source: Source::Agent, report });
     }
     facts
 }

@@ -15,6 +15,7 @@ mod grants;
 mod house;
 mod inbox;
 mod late;
+mod levels;
 mod memories;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/named.rs"]

@@ -41,7 +41,7 @@ async fn the_rules_of_an_agent_are_those_of_its_current_version() {
     let asked = ann.get(&path).await;
     let findings = of(&asked, "bash")["findings"].as_array().unwrap();
     assert_eq!(of(&asked, "bash")["decision"], "ask");
-    assert!(findings.iter().any(|finding| finding["source"] == json!({"rule": "agent"})));
+    assert!(findings.iter().any(|finding| finding["source"] == "agent"));
     let names = asked["data"].as_array().unwrap().iter().map(|rule| &rule["called"]);
     assert!(!names.clone().any(|name| name == "refund"), "not a tool of this agent");
     let changed = json!({"version": version, "tools": policy("always_allow")});

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::input::{Body, Params, read};
 use crate::keys::Scope;
 use crate::objects::Sort;
-use crate::plan::terms;
+use crate::plan::{settled_level, terms};
 
 /// For each tool the verdict and the rules that it follows from. They are edited where they are
 /// kept: in the agent's tools, as a new version of it.
@@ -80,7 +80,8 @@ async fn of_agent(app: &App, caller: &Caller, id: Option<&str>) -> Result<(Value
     let shown = json!({ "id": id, "name": member("name"), "version": member("version") });
     let tools = read::<Vec<_>>(member("tools"))?;
     let servers = read::<Vec<_>>(member("mcp_servers"))?;
-    Ok((shown, terms(&tools, &servers, &app.ground(&caller.tenant))?))
+    let level = settled_level(agent.text("permission_level"))?;
+    Ok((shown, terms(&tools, &servers, level, &app.ground(&caller.tenant))?))
 }
 
 fn shown(config: &Config, Ruled { tool, derivation }: &Ruled) -> Value {

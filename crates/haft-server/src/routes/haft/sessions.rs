@@ -148,6 +148,8 @@ pub(super) struct Opening {
     /// How long its calls wait for a person or a client. Default: what the server was started
     /// with, else 300 seconds.
     suspend_ttl_ms: Option<u64>,
+    /// How much is asked in it, in place of what its agent says.
+    permission_level: Option<String>,
 }
 
 /// Opens a session of an agent: the API's own way, with the environment chosen if none is named.
@@ -173,7 +175,7 @@ pub(super) async fn open(
         .collect();
     let declared = json!({
         "agent": agent, "environment_id": environment, "title": opening.title,
-        "initial_events": events,
+        "initial_events": events, "permission_level": opening.permission_level,
     });
     params.finish()?;
     let suspend_ttl = tools::suspend_ttl(opening.suspend_ttl_ms)?;

@@ -20,7 +20,8 @@ use crate::mcp_toolset::{McpServerParam, checked_servers};
 use crate::objects::{Members, Object, Sort};
 use crate::openapi::Changes;
 use crate::plan::{
-    ModelParam, ToolParam, checked_metadata, reads_files, settled_model, settled_tools,
+    ModelParam, ToolParam, checked_metadata, reads_files, settled_level, settled_model,
+    settled_tools,
 };
 use crate::roster::{self, Multiagent, Owner};
 
@@ -44,6 +45,9 @@ pub(crate) struct Declared {
     skills: Option<Vec<SkillParam>>,
     multiagent: Option<Multiagent>,
     execution_identity: Option<Value>,
+    /// How much is asked in its sessions: `autonomous`, `cautious` (what a tool declares is asked),
+    /// `standard` or `paranoid`.
+    permission_level: Option<String>,
 }
 
 /// A skill that an agent is to have, and as it is kept: then always in a version.
@@ -97,6 +101,7 @@ impl Declared {
             "skills": skills,
             "multiagent": multiagent,
             "execution_identity": identity,
+            "permission_level": settled_level(self.permission_level.as_deref())?,
         });
         match kept {
             Value::Object(members) => Ok(members),
@@ -112,8 +117,8 @@ impl Declared {
         }
         if !given.is_empty() && !reads_files(self.tools.as_deref().unwrap_or_default()) {
             return Err(Error::invalid(
-                "skills: an agent reads a skill with `read` or `bash` of `agent_toolset_20260401`; \
-                 add the toolset to `tools`",
+                "skills: an agent reads a skill with `read` or `bash` of `agent_toolset_20260401` or \
+                 `haft_toolset`; add one of them to `tools`",
             ));
         }
         let (mut settled, mut names) = (Vec::with_capacity(given.len()), BTreeSet::new());

@@ -24,7 +24,7 @@ use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::memory_tools;
 use crate::objects::{Object, Sort};
-use crate::plan::{Cast, Member, checked_metadata, config};
+use crate::plan::{Cast, Member, checked_metadata, config, settled_level};
 use crate::roster;
 use crate::session::{Session, beside};
 use crate::session_vaults;
@@ -47,6 +47,8 @@ pub(crate) struct Declared {
     #[serde(default)]
     vault_ids: Vec<String>,
     budget: Option<Value>,
+    /// How much is asked in it, in place of what its agent says.
+    permission_level: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -118,6 +120,9 @@ pub(crate) async fn opened(
     let at = app.now();
     session_vaults::checked(app, caller, &declared.vault_ids).await?;
     let mut cast = cast(app, caller, declared.agent.pinned()?, &declared.environment_id).await?;
+    if let Some(level) = &declared.permission_level {
+        cast.level = settled_level(Some(level))?;
+    }
     let attached = resources::attached(app, caller, declared.resources.clone(), &[]).await?;
     cast.attach(&memory_tools::attached(&attached));
     let mut members = beside(declared.title.as_deref(), &json!(declared.metadata), &cast);
@@ -189,6 +194,7 @@ async fn cast_of(
         id: agent.id.clone(),
         version: member("version").as_u64().unwrap_or(agent.number),
         model: model.to_owned(),
+        level: settled_level(agent.text("permission_level"))?,
         instructions: agent.text("system").map(str::to_owned),
         tools: read(member("tools"))?,
         servers: read(member("mcp_servers"))?,
