@@ -4,22 +4,30 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use haft_core::ToolName;
+use haft_core::{Digest, ToolName};
 use haft_mcp::{Declared, Grant, MountConfig, OAuth};
 use serde::Deserialize;
 
 use crate::place::causes;
 use crate::trouble::{Code, Trouble};
+use crate::trust;
 
 /// Where the file is when nobody says.
-const USUAL: &str = "haft.toml";
+pub(crate) const USUAL: &str = "haft.toml";
 
 /// Which file to read.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ConfigFile {
-    /// The configuration.
-    #[arg(long = "config", value_name = "FILE", env = "HAFT_CONFIG", default_value = USUAL)]
-    path: PathBuf,
+    /// The configuration. Default: the `haft.toml` of the working directory, if it is trusted (see
+    /// `haft trust`).
+    #[arg(long = "config", value_name = "FILE", env = "HAFT_CONFIG")]
+    named: Option<PathBuf>,
+}
+
+/// The MCP servers that a file declares, and which content of the file that was.
+pub(crate) struct DeclaredServers {
+    pub(crate) servers: Vec<MountConfig>,
+    pub(crate) digest: Digest,
 }
 
 /// What is in it for MCP; whether the rest of it makes sense `settings` says.
@@ -37,64 +45,108 @@ struct Mcp {
     rest: toml::Table,
 }
 
+/// What has become of a file while a server runs.
+pub(crate) enum Change {
+    Obeyed(DeclaredServers),
+    /// Nobody has trusted this content.
+    Untrusted(Digest),
+}
+
 impl ConfigFile {
-    pub(crate) fn at(path: PathBuf) -> Self {
-        Self { path }
+    pub(crate) const fn at(path: PathBuf) -> Self {
+        Self { named: Some(path) }
     }
 
-    pub(crate) fn usual() -> Self {
-        Self::at(PathBuf::from(USUAL))
+    pub(crate) const fn usual() -> Self {
+        Self { named: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns when the file was last changed; `None` while there is none.
-    pub(crate) fn changed_at(&self) -> Option<std::time::SystemTime> {
-        fs::metadata(&self.path).and_then(|found| found.modified()).ok()
+        self.named.as_deref().unwrap_or_else(|| Path::new(USUAL))
     }
 
     /// Returns the MCP servers to mount.
     pub(crate) fn servers(&self) -> anyhow::Result<Vec<MountConfig>> {
-        let servers = self.content(&self.text()?)?.mcp.servers.into_iter();
+        Ok(self.configured()?.servers)
+    }
+
+    /// The same, with the digest of the file that says so.
+    pub(crate) fn configured(&self) -> anyhow::Result<DeclaredServers> {
+        self.parsed(&self.text()?)
+    }
+
+    /// Returns what the file has become since `obeyed`, as far as a running server may obey it:
+    /// nothing if it is the same.
+    pub(crate) fn change_since(&self, obeyed: Digest) -> anyhow::Result<Option<Change>> {
+        let text = self.untrusted_text()?;
+        let digest = Digest::of_bytes(text.as_bytes());
+        if digest == obeyed {
+            return Ok(None);
+        }
+        if !trust::allows_change(self.path(), &text) {
+            return Ok(Some(Change::Untrusted(digest)));
+        }
+        self.parsed(&text).map(Change::Obeyed).map(Some)
+    }
+
+    fn parsed(&self, text: &str) -> anyhow::Result<DeclaredServers> {
+        let servers = self.content(text)?.mcp.servers.into_iter();
         let configs = servers.map(|(name, declared)| {
             let at = format!("[mcp.servers.{name}]");
             let config = declared.config(name);
             Ok(config.map_err(|error| self.bad(format!("{at}: {}", causes(&error))))?)
         });
-        configs.collect()
+        let servers = configs.collect::<anyhow::Result<_>>()?;
+        Ok(DeclaredServers { servers, digest: Digest::of_bytes(text.as_bytes()) })
     }
 
-    /// Adds a server at the end; the rest of the file stays as it is.
-    pub(crate) fn add_server(&self, name: &ToolName, declared: &Declared) -> anyhow::Result<()> {
+    /// Adds a server at the end; the rest of the file stays as it is. Returns what is in it now.
+    pub(crate) fn add_server(
+        &self,
+        name: &ToolName,
+        declared: &Declared,
+    ) -> anyhow::Result<String> {
         let text = self.text()?;
         let mut wanted = self.content(&text)?;
         if wanted.mcp.servers.insert(name.clone(), declared.clone()).is_some() {
-            let what = format!("`{name}` is in `{}` already", self.path.display());
+            let what = format!("`{name}` is in `{}` already", self.path().display());
             let next = format!("remove it first with `haft mcp remove {name}`");
             return Err(Trouble::new(Code::BadConfig, what).next(next).into());
         }
         let gap = if text.is_empty() { "" } else { "\n" };
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         let added = format!("{text}{end}{gap}{}", table(name, declared));
-        self.replace(&added, &wanted)
+        self.replace(&added, &wanted)?;
+        Ok(added)
     }
 
-    /// Takes a server out.
-    pub(crate) fn remove_server(&self, name: &ToolName) -> anyhow::Result<()> {
+    /// Takes a server out. Returns what is left in the file.
+    pub(crate) fn remove_server(&self, name: &ToolName) -> anyhow::Result<String> {
         let text = self.text()?;
         let mut wanted = self.content(&text)?;
         if wanted.mcp.servers.remove(name).is_none() {
-            let what = format!("there is no server `{name}` in `{}`", self.path.display());
+            let what = format!("there is no server `{name}` in `{}`", self.path().display());
             let next = "`haft mcp list` lists what a running `haft serve` has mounted";
             return Err(Trouble::new(Code::BadConfig, what).next(next).into());
         }
-        self.replace(&without(&text, name), &wanted)
+        let left = without(&text, name);
+        self.replace(&left, &wanted)?;
+        Ok(left)
     }
 
+    /// Reads the file as far as it may be obeyed: one that was named is its namer's word, another
+    /// has to be trusted.
     fn text(&self) -> anyhow::Result<String> {
-        match fs::read_to_string(&self.path) {
+        let text = self.untrusted_text()?;
+        if self.is_usual() {
+            trust::require(self.path(), &text)?;
+        }
+        Ok(text)
+    }
+
+    /// Reads the file, to show it and not to obey it.
+    pub(crate) fn untrusted_text(&self) -> anyhow::Result<String> {
+        match fs::read_to_string(self.path()) {
             Ok(text) => Ok(text),
             // Nobody has to have one; one that was named is expected to be there.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_usual() => {
@@ -105,13 +157,13 @@ impl ConfigFile {
     }
 
     fn bad(&self, why: impl std::fmt::Display) -> Trouble {
-        Trouble::new(Code::BadConfig, format!("`{}` cannot be used", self.path.display()))
+        Trouble::new(Code::BadConfig, format!("`{}` cannot be used", self.path().display()))
             .why(why)
             .next("correct it, or name another file with --config")
     }
 
-    fn is_usual(&self) -> bool {
-        self.path == Path::new(USUAL)
+    const fn is_usual(&self) -> bool {
+        self.named.is_none()
     }
 
     fn content(&self, text: &str) -> anyhow::Result<Content> {
@@ -127,18 +179,19 @@ impl ConfigFile {
 
     /// Writes the file anew, if that says what is wanted and nothing else.
     fn replace(&self, text: &str, wanted: &Content) -> anyhow::Result<()> {
-        let path = self.path.display();
+        let path = self.path().display();
         if self.content(text).ok().as_ref() != Some(wanted) {
             let what = format!("`{path}` is written in a way that cannot be changed from here");
             return Err(Trouble::new(Code::BadConfig, what).next("edit it by hand").into());
         }
-        let beside = self.path.with_extension("toml.new");
-        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
-        Ok(written.map_err(|error| {
+        let beside = self.path().with_extension("toml.new");
+        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, self.path()));
+        written.map_err(|error| {
             let what = format!("`{path}` cannot be written");
             let next = "edit it by hand, or name another file with --config";
             Trouble::new(Code::BadConfig, what).why(error).next(next)
-        })?)
+        })?;
+        Ok(())
     }
 }
 
@@ -244,27 +297,27 @@ mod tests {
     #[test]
     fn a_server_is_added_and_taken_out_and_the_rest_of_the_file_stays() {
         let directory = tempfile::tempdir().unwrap();
-        let file = ConfigFile { path: directory.path().join("haft.toml") };
+        let file = ConfigFile::at(directory.path().join("haft.toml"));
         let before = "# ours\n[mcp.servers.docs]\nurl = \"https://docs.example/mcp\" # theirs\n";
-        fs::write(&file.path, before).unwrap();
+        fs::write(file.path(), before).unwrap();
         let name = ToolName::new("files").unwrap();
         file.add_server(&name, &declared()).unwrap();
-        let text = fs::read_to_string(&file.path).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
         assert!(text.starts_with(before), "{text}");
         let servers = file.servers().unwrap();
         let known = servers.iter().find(|server| server.name == name).unwrap();
         assert_eq!(*known, declared().config(name.clone()).unwrap());
         assert!(file.add_server(&name, &declared()).is_err());
         file.remove_server(&name).unwrap();
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), before);
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), before);
         assert!(file.remove_server(&name).is_err());
     }
 
     #[test]
     fn who_this_node_is_at_a_server_is_written_down_as_it_is_read() {
         let directory = tempfile::tempdir().unwrap();
-        let file = ConfigFile { path: directory.path().join("haft.toml") };
-        fs::write(&file.path, "").unwrap();
+        let file = ConfigFile::at(directory.path().join("haft.toml"));
+        fs::write(file.path(), "").unwrap();
         let oauth = OAuth {
             grant: Grant::ClientCredentials,
             client_id: Some("haft".to_owned()),
@@ -279,7 +332,7 @@ mod tests {
         assert_eq!(file.servers().unwrap(), [declared.config(name).unwrap()]);
         let refused = |oauth: &str| {
             let text = format!("[mcp.servers.a]\nurl = \"http://y/\"\noauth = {{ {oauth} }}");
-            fs::write(&file.path, text).unwrap();
+            fs::write(file.path(), text).unwrap();
             format!("{:#}", file.servers().unwrap_err())
         };
         let open = refused("client_id = \"a\", client_secret = \"s3cret\"");
@@ -293,9 +346,9 @@ mod tests {
     #[test]
     fn what_cannot_be_a_server_is_refused_with_its_place() {
         let directory = tempfile::tempdir().unwrap();
-        let file = ConfigFile { path: directory.path().join("haft.toml") };
+        let file = ConfigFile::at(directory.path().join("haft.toml"));
         let refused = |text: &str| {
-            fs::write(&file.path, text).unwrap();
+            fs::write(file.path(), text).unwrap();
             format!("{:#}", file.servers().unwrap_err())
         };
         let both = refused("[mcp.servers.a]\ncommand = [\"x\"]\nurl = \"http://y/\"");
@@ -305,9 +358,9 @@ mod tests {
         );
         assert!(open.contains("keep it in a vault"), "{open}");
         assert!(refused("[mcp.server.a]").contains("expected `[mcp.servers]`"));
-        fs::write(&file.path, "data = \"here\"\n[mcp]\nuser = \"ann\"\n").unwrap();
+        fs::write(file.path(), "data = \"here\"\n[mcp]\nuser = \"ann\"\n").unwrap();
         assert!(file.servers().unwrap().is_empty(), "other settings are others' business");
-        let named = ConfigFile { path: directory.path().join("other.toml") };
+        let named = ConfigFile::at(directory.path().join("other.toml"));
         assert!(named.servers().is_err(), "a file that was named has to be there");
     }
 }

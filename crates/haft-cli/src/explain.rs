@@ -77,6 +77,7 @@ const PAGES: &[(&str, &str)] = pages![
     "unknown_tool",
     "unreachable",
     "unreadable",
+    "untrusted_config",
     "upstream",
     "wrong_driver",
     "wrong_kind",

@@ -30,6 +30,7 @@ mod mounts;
 mod pending;
 mod place;
 mod policy;
+mod private;
 mod prompt;
 mod reference;
 mod repair;
@@ -44,6 +45,7 @@ mod terminal;
 mod tools;
 mod torture;
 mod trouble;
+mod trust;
 mod undo;
 mod waiting;
 
@@ -107,7 +109,24 @@ enum Command {
     /// One life of the process that `torture` kills.
     #[command(hide = true)]
     TortureLife(torture::LifeArgs),
+    Trust(trust::Args),
     Undo(undo::Args),
+}
+
+impl Command {
+    /// Whether it does its work where the settings cannot be used: it tells what is wrong with
+    /// them, sees to their being trusted, or has nothing to do with them.
+    const fn needs_no_settings(&self) -> bool {
+        matches!(
+            self,
+            Self::Completions(_)
+                | Self::Doctor(_)
+                | Self::Explain(_)
+                | Self::Man(_)
+                | Self::Reference
+                | Self::Trust(_)
+        )
+    }
 }
 
 /// Runs the command that argv names and returns its exit code.
@@ -116,9 +135,9 @@ pub fn main() -> ExitCode {
     haft_sandbox::launcher::main_if_asked();
     let args = match settings::configured(Args::command()) {
         Ok(command) => Args::from_arg_matches(&command.get_matches()),
-        // What is wrong with the file is one of the things that the doctor tells.
         Err(trouble) => match Args::try_parse() {
-            Ok(args) if matches!(args.command, Command::Doctor(_)) => Ok(args),
+            Ok(args) if args.command.needs_no_settings() => Ok(args),
+            Err(error) if !error.use_stderr() => error.exit(),
             _ => return fail(&trouble.into()),
         },
     };
@@ -149,6 +168,7 @@ pub fn main() -> ExitCode {
         Command::Torture(args) => torture::run(&args),
         Command::TortureDuel(args) => torture::duel(&args),
         Command::TortureLife(args) => torture::live(&args),
+        Command::Trust(args) => trust::run(&args),
         Command::Undo(args) => undo::run(&args),
     };
     match (done, terminal::unsaid()) {

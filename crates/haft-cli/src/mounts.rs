@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haft_core::Digest;
 use haft_http::Reach;
 use haft_mcp::{Mounts, Questions};
 use haft_runtime::SealingKey;
@@ -11,7 +12,7 @@ use haft_server::vault_secrets;
 use haft_store::{Store, Tenant};
 
 use crate::api::{Api, Elsewhere};
-use crate::config::ConfigFile;
+use crate::config::{Change, ConfigFile};
 
 /// How often the configuration is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -45,21 +46,31 @@ pub(crate) fn note_left_out(api: &Api) {
 }
 
 /// Keeps to the configuration as it changes: `haft mcp add` writes it while a server runs.
-pub(crate) async fn follow(config: ConfigFile, mounts: Mounts) {
-    let mut seen = config.changed_at();
+/// What has changed since the server started is obeyed once its user has trusted it: an agent may
+/// have written the file.
+pub(crate) async fn follow(config: ConfigFile, obeyed: Digest, mounts: Mounts) {
+    let (mut obeyed, mut complained) = (obeyed, None);
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let now = config.changed_at();
-        if now == seen {
-            continue;
-        }
-        seen = now;
-        let done = match config.servers() {
-            Ok(servers) => mounts.reconfigure(servers).await.map_err(Into::into),
-            Err(error) => Err(error),
+        let complaint = match config.change_since(obeyed) {
+            Ok(None) => None,
+            Ok(Some(Change::Untrusted(digest))) => {
+                let path = config.path().display();
+                Some(format!(
+                    "`{path}` has changed and is not trusted ({digest}): \
+                     `haft trust --config {path}` shows it and trusts it"
+                ))
+            }
+            Ok(Some(Change::Obeyed(declared))) => {
+                obeyed = declared.digest;
+                mounts.reconfigure(declared.servers).await.err().map(|error| error.to_string())
+            }
+            Err(error) => Some(format!("{error:#}")),
         };
-        if let Err(error) = done {
-            tracing::error!("the servers stay as they are: {error:#}");
+        // The same is said once, however often the file is looked at.
+        if let Some(why) = complaint.as_ref().filter(|why| complained.as_ref() != Some(*why)) {
+            tracing::error!(%why, "the mounted servers stay as they are");
         }
+        complained = complaint;
     }
 }

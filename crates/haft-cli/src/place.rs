@@ -1,16 +1,22 @@
 //! Where the data is: a directory, or a database.
 
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use haft_store::{AuditReport, ErrorKind, Store, audit_postgres, audit_sqlite};
 
 use crate::trouble::{Code, Trouble};
 
+/// Where the data is when nobody says.
+pub(crate) const DATA: &str = "haft-data";
+
 /// Where sessions are kept.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Place {
     /// The directory of the embedded store.
-    #[arg(long, value_name = "DIR", env = "HAFT_DATA", default_value = "haft-data")]
+    #[arg(long, value_name = "DIR", env = "HAFT_DATA", default_value = DATA)]
     pub(crate) data: PathBuf,
     /// A PostgreSQL database instead, as `postgres://…`.
     #[arg(long, value_name = "URL", env = "HAFT_DATABASE_URL")]
@@ -22,6 +28,7 @@ impl Place {
         match &self.database_url {
             Some(url) => Store::connect_postgres(url).await.map_err(|error| not_connected(&error)),
             None => {
+                self.make()?;
                 self.require_no_loss()?;
                 Store::open_sqlite(&self.data).map_err(|error| self.not_opened(&error))
             }
@@ -57,9 +64,9 @@ impl Place {
     /// after its store, so that there was one.
     fn require_no_loss(&self) -> Result<(), Trouble> {
         let database = self.data.join("haft.db");
-        let is_empty = std::fs::metadata(database).map_or(true, |found| found.len() == 0);
+        let is_empty = fs::metadata(database).map_or(true, |found| found.len() == 0);
         // What is no key at all is told by whoever reads it.
-        let key = std::fs::metadata(self.data.join("sealing-key"));
+        let key = fs::metadata(self.data.join("sealing-key"));
         if !is_empty || !key.is_ok_and(|found| found.len() == 32) {
             return Ok(());
         }
@@ -72,12 +79,29 @@ impl Place {
         ))
     }
 
-    /// Makes the directory, where it is not there yet.
+    /// Makes the directory where it is not there yet, for this user alone. One that is there is
+    /// taken from everybody else; one of another user is refused, who could change what is in it.
     pub(crate) fn make(&self) -> Result<(), Trouble> {
-        std::fs::create_dir_all(&self.data).map_err(|error| {
-            let next = "name a directory that you may write to with --data";
-            self.unusable(error).next(next)
-        })
+        let next = "name a directory that you may write to with --data";
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.data);
+        let found = made.and_then(|()| fs::metadata(&self.data));
+        let found = found.map_err(|error| self.unusable(error).next(next))?;
+        let us = rustix::process::geteuid().as_raw();
+        if found.uid() != us {
+            let why = format!("it belongs to user {}, and this is user {us}", found.uid());
+            let next = "run `haft` as the user that owns it, or give it to this user with `chown`";
+            return Err(self.unusable(why).next(next));
+        }
+        let tightened = tighten(&self.data, found.mode());
+        let tightened = tightened.map_err(|error| self.unusable(error).next(next))?;
+        if tightened > 0 {
+            tracing::warn!(
+                directory = %self.data.display(),
+                entries = tightened,
+                "other users of this machine had access to the data; it is taken away"
+            );
+        }
+        Ok(())
     }
 
     fn unusable(&self, why: impl std::fmt::Display) -> Trouble {
@@ -106,6 +130,32 @@ impl Place {
             }
         }
     }
+}
+
+/// Leaves a directory and the entries in it to their owner; returns how many were others' too. What
+/// lies deeper is out of reach with them.
+fn tighten(directory: &Path, mode: u32) -> io::Result<usize> {
+    let only_owner = |path: &Path, mode: u32| {
+        fs::set_permissions(path, Permissions::from_mode(mode & 0o700)).map(|()| 1)
+    };
+    let mut n_tightened = match mode & 0o077 {
+        0 => 0,
+        _ => only_owner(directory, mode)?,
+    };
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        // What is gone meanwhile needs nothing; links are nobody's to change.
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        if !found.is_symlink() && found.mode() & 0o077 != 0 {
+            match only_owner(&path, found.mode()) {
+                Ok(n) => n_tightened += n,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(n_tightened)
 }
 
 fn not_connected(error: &haft_store::Error) -> anyhow::Error {

@@ -45,8 +45,9 @@ same API either way. Ids may be shortened to a beginning that is unique.
 | 5 | there is nobody to ask: no server answers, no store is there, or another process has it |
 
 Settings come from flags, then from the environment, then from `haft.toml` (or the file that
-`HAFT_CONFIG` names): a setting has the name of its flag, with `_` for `-`, at the top for every
-command, in a table for the command of that name.
+`--config` or `HAFT_CONFIG` names). The `haft.toml` of the working directory is obeyed only while
+its content is the one that was trusted with `haft trust`. A setting has the name of its flag, with
+`_` for `-`, at the top for every command, in a table for the command of that name.
 
 <!-- tested by: crates/haft-cli/tests/it/golden.rs -->
 ```toml

@@ -9,17 +9,43 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command, CommandFactory as _, FromArgMatches as _};
 use toml::{Table, Value};
 
+use crate::config::USUAL;
 use crate::trouble::{Code, Trouble};
+use crate::trust;
 
-const NAME: &str = "haft.toml";
+/// Returns the file that the command line or the environment names: the user's own word, which
+/// needs no trust.
+pub(crate) fn named() -> Option<PathBuf> {
+    let mut args = std::env::args_os().skip(1).take_while(|arg| arg != "--");
+    while let Some(arg) = args.next() {
+        if arg == "--config" {
+            return args.next().map(PathBuf::from);
+        }
+        if let Some(path) = arg.to_str().and_then(|arg| arg.strip_prefix("--config=")) {
+            return Some(PathBuf::from(path));
+        }
+    }
+    std::env::var_os("HAFT_CONFIG").map(PathBuf::from)
+}
 
 /// Puts the settings of the file, if there is one, behind the flags as their defaults.
 pub(crate) fn configured(command: Command) -> Result<Command, Trouble> {
-    let named = std::env::var_os("HAFT_CONFIG").map(PathBuf::from);
-    let path = named.clone().unwrap_or_else(|| PathBuf::from(NAME));
+    configured_as(command, trust::require)
+}
+
+/// The same, where `check` says whether a file that merely lies there may be obeyed.
+fn configured_as(
+    command: Command,
+    check: fn(&Path, &str) -> Result<(), Trouble>,
+) -> Result<Command, Trouble> {
+    let named = named();
+    let path = named.clone().unwrap_or_else(|| PathBuf::from(USUAL));
     match std::fs::read_to_string(&path) {
         Ok(text) => {
             let found = if named.is_some() { Found::Named } else { Found::Here };
+            if found == Found::Here {
+                check(&path, &text)?;
+            }
             with_settings(command, &text, found).map_err(|why| bad(&path, why))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
@@ -33,23 +59,27 @@ pub(crate) fn configured(command: Command) -> Result<Command, Trouble> {
 pub(crate) enum Reviewed {
     /// There is none, and none was named.
     Absent,
-    /// Everything in it that cannot be used.
-    Read { path: PathBuf, problems: Vec<String> },
+    /// Everything in it that cannot be used, and whether it would be obeyed if it could.
+    Read { path: PathBuf, problems: Vec<String>, is_trusted: bool },
 }
 
 /// Looks at every setting of the file, past those that cannot be used.
 pub(crate) fn reviewed() -> Reviewed {
-    let named = std::env::var_os("HAFT_CONFIG").map(PathBuf::from);
+    let named = named();
     let found = if named.is_some() { Found::Named } else { Found::Here };
-    let path = named.unwrap_or_else(|| PathBuf::from(NAME));
+    let path = named.unwrap_or_else(|| PathBuf::from(USUAL));
+    let mut is_trusted = true;
     let problems = match std::fs::read_to_string(&path) {
-        Ok(text) => problems(&crate::Args::command(), &text, found),
+        Ok(text) => {
+            is_trusted = found == Found::Named || trust::require(&path, &text).is_ok();
+            problems(&crate::Args::command(), &text, found)
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && found == Found::Here => {
             return Reviewed::Absent;
         }
         Err(error) => vec![error.to_string()],
     };
-    Reviewed::Read { path, problems }
+    Reviewed::Read { path, problems, is_trusted }
 }
 
 fn problems(command: &Command, text: &str, found: Found) -> Vec<String> {
@@ -72,9 +102,11 @@ fn problems(command: &Command, text: &str, found: Found) -> Vec<String> {
     .collect()
 }
 
-/// What `haft serve` would be given by the environment and the file, without flags.
+/// What `haft serve` would be given by the environment and the file, without flags, once the file
+/// is trusted.
 pub(crate) fn of_serve() -> Result<Box<crate::serve::Args>, String> {
-    let command = configured(crate::Args::command()).map_err(|trouble| trouble.to_string())?;
+    let command = configured_as(crate::Args::command(), |_, _| Ok(()));
+    let command = command.map_err(|trouble| trouble.to_string())?;
     let args = command
         .try_get_matches_from(["haft", "serve"])
         .and_then(|matches| crate::Args::from_arg_matches(&matches));
@@ -128,7 +160,9 @@ fn with_table(mut command: Command, settings: Table, found: Found) -> Result<Com
 
 fn require_named(setting: &str, found: Found) -> Result<(), String> {
     match found == Found::Here && LEADS_AWAY.contains(&setting) {
-        true => Err(format!("`{setting}` is taken only from a file that HAFT_CONFIG names")),
+        true => {
+            Err(format!("`{setting}` is taken only from a file that --config or HAFT_CONFIG names"))
+        }
         false => Ok(()),
     }
 }
@@ -182,13 +216,13 @@ fn below(mut command: Command, setting: &str, value: &Value) -> Result<(Command,
 /// A flag that takes a value and is shown: secrets are hidden.
 fn takes(command: &Command, setting: &str) -> bool {
     command.get_arguments().any(|arg| {
-        named(arg, setting)
+        stands_for(arg, setting)
             && !arg.is_hide_set()
             && matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
     })
 }
 
-fn named(arg: &Arg, setting: &str) -> bool {
+fn stands_for(arg: &Arg, setting: &str) -> bool {
     arg.get_long().is_some_and(|long| long.replace('-', "_") == setting)
 }
 
@@ -197,8 +231,10 @@ fn with_default(command: Command, setting: &str, value: &Value) -> Result<Comman
         Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?,
         value => vec![text(value)?],
     };
-    let id =
-        command.get_arguments().find(|arg| named(arg, setting)).map(|arg| arg.get_id().clone());
+    let id = command
+        .get_arguments()
+        .find(|arg| stands_for(arg, setting))
+        .map(|arg| arg.get_id().clone());
     let Some(id) = id else { return Ok(command) };
     Ok(command.mut_arg(id, |arg| arg.default_values(values)))
 }
@@ -242,10 +278,10 @@ mod tests {
         assert_eq!(refused("lisen = \"x\""), "no command has a setting `lisen`");
         assert_eq!(refused("[serve]\nlimit = 3"), "`haft serve` has no setting `limit`");
         assert_eq!(refused("[srve]\nlisten = \"x\""), "there is no command `srve`");
-        let away = "`server` is taken only from a file that HAFT_CONFIG names";
+        let away = "`server` is taken only from a file that --config or HAFT_CONFIG names";
         assert_eq!(refused("server = \"http://there\""), away);
         assert_eq!(refused("[pending]\nserver = \"http://there\""), away);
-        let run = "`config` is taken only from a file that HAFT_CONFIG names";
+        let run = "`config` is taken only from a file that --config or HAFT_CONFIG names";
         assert_eq!(refused("[mcp]\nconfig = \"there.toml\""), run);
         assert_eq!(refused("api_key = \"haft_1\""), "no command has a setting `api_key`");
     }

@@ -39,12 +39,13 @@ pub(crate) enum Code {
     StoreInUse,
     Unreachable,
     Unreadable,
+    UntrustedConfig,
 }
 
 impl Code {
     /// Every code, for the test that each has its page.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::AddressInUse,
         Self::AmbiguousId,
         Self::BadAnswer,
@@ -66,6 +67,7 @@ impl Code {
         Self::StoreInUse,
         Self::Unreachable,
         Self::Unreadable,
+        Self::UntrustedConfig,
     ];
 
     pub(crate) const fn word(self) -> &'static str {
@@ -91,6 +93,7 @@ impl Code {
             Self::StoreInUse => "store_in_use",
             Self::Unreachable => "unreachable",
             Self::Unreadable => "unreadable",
+            Self::UntrustedConfig => "untrusted_config",
         }
     }
 }

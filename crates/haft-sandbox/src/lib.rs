@@ -10,11 +10,13 @@ pub mod launcher;
 pub mod layers;
 pub mod mounts;
 pub mod policy;
+pub mod private;
 pub mod process;
 pub mod search;
 pub mod shell;
 pub mod virtual_path;
 
+mod git;
 mod sys;
 mod waiters;
 mod wire;

@@ -1,5 +1,6 @@
 //! The roots that are mounted, and where in them a virtual path lies.
 
+use crate::private::{Identity, Private, identity_of};
 use crate::virtual_path::VirtualPath;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
@@ -36,11 +37,13 @@ const PROTECTED: &[&str] = &[".git"];
 #[derive(Clone, Debug)]
 pub struct Mounts {
     roots: Arc<[Mounted]>,
+    private: Private,
 }
 
 #[derive(Debug)]
 pub(crate) struct Mounted {
     pub(crate) root: Root,
+    pub(crate) identity: Identity,
     directory: OwnedFd,
 }
 
@@ -66,6 +69,17 @@ pub enum MountError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The host's directory is part of the state of the program itself.
+    #[error(
+        "the directory {} cannot be mounted at {at}: it lies in this program's own data, which no tool may reach; choose another directory, or keep the data elsewhere",
+        host.display()
+    )]
+    Private {
+        /// Where it should be seen.
+        at: VirtualPath,
+        /// The host's directory.
+        host: PathBuf,
+    },
     /// Two roots at one place, or a root at the top.
     #[error("the mount point {at} is taken or is the top: give every root a place of its own")]
     Place {
@@ -75,24 +89,31 @@ pub enum MountError {
 }
 
 impl Mounts {
-    /// Opens every root.
+    /// Opens every root. What was declared private until now ([`crate::private`]) cannot be reached
+    /// through any of them.
     ///
     /// # Errors
-    /// When a directory cannot be opened, or two roots want one place.
+    /// When a directory cannot be opened or lies in a private place, or two roots want one place.
     pub fn open(roots: impl IntoIterator<Item = Root>) -> Result<Self, MountError> {
+        let private = Private::declared();
         let mut mounted: Vec<Mounted> = Vec::new();
         for root in roots {
             if root.at.depth() == 0 || mounted.iter().any(|other| other.root.at == root.at) {
                 return Err(MountError::Place { at: root.at });
             }
-            mounted.push(Mounted::open(root)?);
+            mounted.push(Mounted::open(root, &private)?);
         }
-        Ok(Self { roots: mounted.into() })
+        Ok(Self { roots: mounted.into(), private })
     }
 
     /// The roots, in the order they were given.
     pub fn roots(&self) -> impl Iterator<Item = &Root> {
         self.roots.iter().map(|mounted| &mounted.root)
+    }
+
+    /// What no root shows.
+    pub(crate) fn private(&self) -> &Private {
+        &self.private
     }
 
     pub(crate) fn mounted(&self) -> impl Iterator<Item = &Mounted> {
@@ -108,14 +129,24 @@ impl Mounts {
 }
 
 impl Mounted {
-    fn open(root: Root) -> Result<Self, MountError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::open(&root.host, flags, Mode::empty()) {
-            Ok(directory) => Ok(Self { root, directory }),
-            Err(errno) => {
-                Err(MountError::Open { at: root.at, host: root.host, source: errno.into() })
-            }
+    fn open(root: Root, private: &Private) -> Result<Self, MountError> {
+        let opened = Self::open_host(&root.host, private);
+        let (directory, identity, refused) = match opened {
+            Ok(opened) => opened,
+            Err(source) => return Err(MountError::Open { at: root.at, host: root.host, source }),
+        };
+        if refused {
+            return Err(MountError::Private { at: root.at, host: root.host });
         }
+        Ok(Self { root, identity, directory })
+    }
+
+    fn open_host(host: &Path, private: &Private) -> io::Result<(OwnedFd, Identity, bool)> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(host, flags, Mode::empty())?;
+        let identity = identity_of(&rustix::fs::fstat(&directory)?);
+        let refused = private.refuses_root(directory.as_fd())?;
+        Ok((directory, identity, refused))
     }
 
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {

@@ -7,11 +7,11 @@ use crate::settings::{self, Reviewed};
 
 /// Checks the file, and returns what `haft serve` would be given without flags, if that can be
 /// told.
-pub(super) fn examine() -> (Finding, Option<Box<serve::Args>>) {
+pub(super) fn examine() -> (Vec<Finding>, Option<Box<serve::Args>>) {
     let name = "configuration";
-    let (path, mut problems) = match settings::reviewed() {
-        Reviewed::Absent => (None, Vec::new()),
-        Reviewed::Read { path, problems } => (Some(path), problems),
+    let (path, mut problems, is_trusted) = match settings::reviewed() {
+        Reviewed::Absent => (None, Vec::new(), true),
+        Reviewed::Read { path, problems, is_trusted } => (Some(path), problems, is_trusted),
     };
     let mut served = None;
     if problems.is_empty() {
@@ -36,5 +36,11 @@ pub(super) fn examine() -> (Finding, Option<Box<serve::Args>>) {
             "correct it; `haft help COMMAND` lists the flags that a setting can stand for",
         ),
     };
-    (finding, served)
+    let mut findings = vec![finding];
+    if !is_trusted {
+        let message = format!("`{shown}` is not trusted as it is, so no command here takes it");
+        let fix = "`haft trust` shows what it would do, and trusts it";
+        findings.push(Finding::warning("configuration.trust", message, fix));
+    }
+    (findings, served)
 }

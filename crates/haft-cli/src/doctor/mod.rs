@@ -55,7 +55,7 @@ async fn examined(reach: &Reach) -> Vec<Finding> {
     let clocks = Clocks::start();
     let mut findings = vec![program::version()];
     let (configured, settings) = configuration::examine();
-    findings.push(configured);
+    findings.extend(configured);
     let running = server::find(reach).await;
     match reach.server() {
         // The rest is on the machine of that server.

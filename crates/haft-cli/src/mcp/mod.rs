@@ -24,6 +24,7 @@ use crate::Verdict;
 use crate::config::ConfigFile;
 use crate::mounts;
 use crate::place::Place;
+use crate::private;
 use crate::rules;
 use crate::serve::sealing_key;
 use crate::trouble::{Code, Trouble};
@@ -121,6 +122,8 @@ async fn start(
 ) -> anyhow::Result<(Haft, Mounts)> {
     let data = &args.place.data;
     args.place.make()?;
+    private::declare(&args.place, &[])?;
+    private::declare_usual_below(&args.root)?;
     let store = args.place.open().await?;
     let workspace = workspace(&args.root)?;
     let hands = HandsSettings::new(Launcher::this_program());
@@ -164,5 +167,10 @@ fn workspace(root: &Path) -> anyhow::Result<Workspace> {
     })?;
     let home = VirtualPath::parse("/workspace", &VirtualPath::top())?;
     let root = Root { at: home.clone(), host, access: Access::ReadWrite };
-    Ok(Workspace::new(Roots::open([root])?, home))
+    let roots = Roots::open([root]).map_err(|error| {
+        Trouble::new(Code::BadConfig, "the tools cannot work in this directory")
+            .why(error)
+            .next("name another directory with --root, or keep the data elsewhere with --data")
+    })?;
+    Ok(Workspace::new(roots, home))
 }

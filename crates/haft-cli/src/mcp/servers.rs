@@ -10,6 +10,7 @@ use crate::Verdict;
 use crate::config::ConfigFile;
 use crate::place::causes;
 use crate::trouble::{Code, Trouble};
+use crate::trust;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AddArgs {
@@ -113,7 +114,8 @@ pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
             .why(causes(&error))
             .next("`haft help mcp add` tells what a server takes")
     })?;
-    config.add_server(&name, &declared)?;
+    let written = config.add_server(&name, &declared)?;
+    trust::pin(config.path(), &written)?;
     eprintln!(
         "`{name}` is in `{}`; a running `haft serve` mounts it by itself",
         config.path().display()
@@ -123,7 +125,8 @@ pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
 
 pub(super) fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     let RemoveArgs { name, config } = args;
-    config.remove_server(name)?;
+    let left = config.remove_server(name)?;
+    trust::pin(config.path(), &left)?;
     eprintln!("`{name}` is no longer in `{}`", config.path().display());
     Ok(Verdict::Holds)
 }

@@ -36,9 +36,10 @@ use self::streams::StreamArgs;
 use self::watching::WatchArgs;
 use crate::Verdict;
 use crate::api::ServerNote;
-use crate::config::ConfigFile;
+use crate::config::{ConfigFile, DeclaredServers};
 use crate::mounts;
 use crate::place::{Place, is_in_use};
+use crate::private;
 use crate::rules;
 use crate::trouble::{Code, Trouble};
 use crate::waiting::duration;
@@ -203,9 +204,14 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| not_listening(args.listen, &error))?;
     let questions = Questions::new();
-    let (haft, mounts) = start(args, &questions).await?;
+    for file in [&args.tls.tls_cert, &args.tls.tls_key].into_iter().flatten() {
+        private::file(file)?;
+    }
+    let configured = args.config.configured()?;
+    let obeyed = configured.digest;
+    let (haft, mounts) = start(args, configured, &questions).await?;
     let (config_file, followed) = (args.config.clone(), mounts.clone());
-    let follow = move || mounts::follow(config_file.clone(), followed.clone());
+    let follow = move || mounts::follow(config_file.clone(), obeyed, followed.clone());
     drop(tokio::spawn(supervise(haft.store().clone(), "mounts", follow)));
     let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let local_key = fresh_key()?;
@@ -355,7 +361,11 @@ fn added_commands(args: &Args) -> AddedCommands {
     }
 }
 
-async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Mounts)> {
+async fn start(
+    args: &Args,
+    configured: DeclaredServers,
+    questions: &Questions,
+) -> anyhow::Result<(Haft, Mounts)> {
     let Prepared { builder, store, key } = Prepared::soon(args, questions).await?;
     let mut builder = builder.registered()?;
     if let Some(ahead) = args.clock_ahead {
@@ -363,7 +373,7 @@ async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Moun
     }
     let with = (questions, key, Tenant::new("default")?);
     let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach());
-    mounts.restore(args.config.servers()?, added_commands(args)).await?;
+    mounts.restore(configured.servers, added_commands(args)).await?;
     Ok((builder.start(store)?, mounts))
 }
 
@@ -395,6 +405,7 @@ impl Prepared {
     ) -> anyhow::Result<Self> {
         let data = &place.data;
         place.make()?;
+        private::declare(place, private::LENT)?;
         let store = place.open().await?;
         let launcher = Launcher::this_program();
         let key = sealing_key(&data.join("sealing-key"))?;

@@ -32,6 +32,7 @@ pub(crate) fn haft(data: &Path, args: &[&str]) -> Ended {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
         .env("HAFT_DATA", data)
+        .env("XDG_CONFIG_HOME", crate::agent::config_home())
         .current_dir(data)
         .stdin(Stdio::null())
         .output()
@@ -242,9 +243,11 @@ fn completions_and_man_pages_are_those_of_the_commands() {
 fn a_file_of_settings_stands_behind_flags_and_environment() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("haft.toml"), "data = \"here\"\n").unwrap();
+    assert_eq!(haft(place.path(), &["trust", "--yes"]).code, 0);
     let output = Command::new(env!("CARGO_BIN_EXE_haft"))
         .args(["pending"])
         .env_clear()
+        .env("XDG_CONFIG_HOME", crate::agent::config_home())
         .current_dir(place.path())
         .output()
         .unwrap();
@@ -269,6 +272,7 @@ fn what_keeps_a_command_from_its_store_or_settings_has_a_code() {
     std::fs::write(data.path().join("sealing-key"), "short").unwrap();
     assert_code(&haft(data.path(), &["run", "Show me"]), "bad_sealing_key");
     std::fs::write(data.path().join("haft.toml"), "[mcp.server.peer]\n").unwrap();
+    assert_eq!(haft(data.path(), &["trust", "--yes"]).code, 0);
     assert_code(&haft(data.path(), &["mcp", "remove", "peer"]), "bad_config");
     assert_code(&haft(data.path(), &["mcp", "add", "peer", "ftp://there"]), "bad_config");
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
+mod agent;
 mod bench;
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
@@ -10,6 +11,7 @@ mod commands;
 mod doctor;
 mod duel;
 mod faults;
+mod git_attacks;
 mod golden;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/guarded.rs"]
@@ -21,6 +23,7 @@ mod mcp;
 mod mounted;
 mod once;
 mod outlived;
+mod own_state;
 mod policies;
 mod pty;
 mod readiness;
@@ -32,6 +35,7 @@ mod story;
 mod streams;
 mod terminal;
 mod torture;
+mod trusting;
 mod undoing;
 mod waiting;
 mod webhooks;

@@ -14,6 +14,7 @@ use crate::serving::{PATIENCE, Serving};
 pub(crate) fn haft() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.env_remove("HAFT_API_KEY").env_remove("HAFT_CONFIG");
+    command.env("XDG_CONFIG_HOME", crate::agent::config_home());
     command
 }
 

@@ -51,6 +51,7 @@ impl Serving {
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(more)
+            .env("XDG_CONFIG_HOME", crate::agent::config_home())
             .env_remove("HAFT_API_KEY")
             .stdout(Stdio::piped());
         command

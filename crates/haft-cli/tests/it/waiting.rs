@@ -69,6 +69,7 @@ fn suspend_ttl_of_haft_toml_holds_for_the_commands_too() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();
     std::fs::write(data.join("haft.toml"), "suspend_ttl = \"6h\"\n").unwrap();
+    assert_eq!(haft(data, &["trust", "--yes"]).code, 0);
     assert_eq!(hours(data, &called(data, &[])), 6);
     let session = called(data, &[]);
     let again = haft(data, &["tools", "call", "shell_run", "--session", &session, "--json"]);

@@ -31,6 +31,7 @@ static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"github_pat_[A-Za-z0-9_]{20,}",
         r"glpat-[A-Za-z0-9_\-]{16,}",
         r"xox[abprs]-[A-Za-z0-9\-]{10,}",
+        r"haft_(?:local_)?[0-9a-f]{32,}",
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
         r"eyJ[A-Za-z0-9_\-]{5,}\.[A-Za-z0-9_\-]{5,}\.[A-Za-z0-9_\-]{5,}",
         r"://[^/\s:@]{1,256}:[^/\s@]{1,256}@",
@@ -253,6 +254,19 @@ mod tests {
             assert!(!text.contains("CANARY"), "{text}");
         }
         for plain in ["task-force", "see https://example.org/a:b", "sk-short", "BEGIN PRIVATE"] {
+            assert_eq!(redactor.text(plain), plain);
+        }
+    }
+
+    #[test]
+    fn keys_of_haft_itself_are_masked_and_names_that_begin_alike_are_not() {
+        let redactor = Redactor::default();
+        let digits = "0123456789abcdef".repeat(4);
+        for key in [format!("haft_{digits}"), format!("haft_local_{digits}")] {
+            let text = redactor.text(&format!("key {key} end")).into_owned();
+            assert_eq!(text, format!("key {} end", Redaction::MASK));
+        }
+        for plain in ["haft_calls_total", "haft_local_place", "haft_deadbeef"] {
             assert_eq!(redactor.text(plain), plain);
         }
     }

@@ -1,6 +1,5 @@
 //! The one door to the host's files: `openat2` beneath a root held open.
 
-use crate::mounts::Located;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,14 +15,6 @@ pub(crate) enum Resolve {
 /// The kernel gives `EAGAIN` when a rename raced with the walk. A few tries are plenty; endless ones
 /// would let a busy renamer hold us.
 const TRIES: usize = 8;
-
-pub(crate) fn open_beneath(
-    located: &Located<'_>,
-    flags: OFlags,
-    resolve: Resolve,
-) -> Result<OwnedFd, Errno> {
-    open_at(located.mounted.directory(), &located.relative, flags, Mode::empty(), resolve)
-}
 
 pub(crate) fn open_at(
     directory: BorrowedFd<'_>,

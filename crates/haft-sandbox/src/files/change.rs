@@ -6,6 +6,7 @@ use crate::mounts::Located;
 use crate::virtual_path::VirtualPath;
 use rustix::fs::{AtFlags, RenameFlags};
 use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 /// What may be removed.
@@ -38,6 +39,7 @@ impl Files {
         let located = self.locate_for_change(path)?;
         let name = last_name(&located, path)?;
         let directory = open_parent(&located, Parents::MustExist).at(path)?;
+        self.require_movable(directory.as_fd(), name, path)?;
         let flags = match what {
             RemoveWhat::File => AtFlags::empty(),
             RemoveWhat::EmptyDirectory => AtFlags::REMOVEDIR,
@@ -55,6 +57,7 @@ impl Files {
         let (old_name, new_name) = (last_name(&old, from)?, last_name(&new, to)?);
         let old_directory = open_parent(&old, Parents::MustExist).at(from)?;
         let new_directory = open_parent(&new, Parents::MustExist).at(to)?;
+        self.require_movable(old_directory.as_fd(), old_name, from)?;
         let flags = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&old_directory, old_name, &new_directory, new_name, flags)
             .at(to)?;

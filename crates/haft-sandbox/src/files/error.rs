@@ -49,6 +49,14 @@ pub enum FileError {
         /// The path asked for.
         path: VirtualPath,
     },
+    /// It is part of the state of the program that runs the tools.
+    #[error(
+        "{path} is private: it belongs to the program that runs the tools, and no tool can reach its data or configuration"
+    )]
+    Private {
+        /// The path asked for.
+        path: VirtualPath,
+    },
     /// The file has other names, which may lie outside.
     #[error(
         "{path} has {links} names (hard links) and changing it would change the others: copy it first"

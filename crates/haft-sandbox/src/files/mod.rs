@@ -14,15 +14,18 @@ pub use error::{Entry, FileError};
 pub use read::{Reading, SCAN_LIMIT, Whole, Window};
 pub use write::{Expected, Parents, Written};
 
-pub(crate) use beneath::{Resolve, open_at, open_beneath};
+pub(crate) use beneath::{Resolve, open_at};
 pub(crate) use error::Context;
 pub(crate) use write::open_directory;
 
+use crate::git::would_be_repository;
 use crate::mounts::{Access, Located, Mounts, is_protected};
 use crate::virtual_path::VirtualPath;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use sha2::{Digest as _, Sha256};
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// File operations over the mounted roots.
 #[derive(Clone, Debug)]
@@ -98,7 +101,7 @@ impl Files {
     pub fn stat(&self, path: &VirtualPath) -> Result<Stat, FileError> {
         let located = self.locate(path)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
-        let file = open_beneath(&located, flags, Resolve::ThroughLinks).at(path)?;
+        let file = self.open_beneath(&located, flags, path)?;
         let found = rustix::fs::fstat(&file).at(path)?;
         let kind = Kind::of(FileType::from_raw_mode(found.st_mode));
         if path.means_a_directory() && kind != Kind::Directory {
@@ -121,7 +124,7 @@ impl Files {
     pub fn list(&self, path: &VirtualPath, limit: usize) -> Result<Listing, FileError> {
         let located = self.locate(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let directory = open_beneath(&located, flags, Resolve::ThroughLinks).at(path)?;
+        let directory = self.open_beneath(&located, flags, path)?;
         let mut entries = Vec::new();
         for entry in rustix::fs::Dir::new(directory).at(path)? {
             let entry = entry.at(path)?;
@@ -144,11 +147,27 @@ impl Files {
     pub fn directory(&self, path: &VirtualPath) -> Result<(), FileError> {
         let located = self.locate(path)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        open_beneath(&located, flags, Resolve::ThroughLinks).at(path).map(drop)
+        self.open_beneath(&located, flags, path).map(drop)
     }
 
     pub(crate) fn locate(&self, path: &VirtualPath) -> Result<Located<'_>, FileError> {
         self.mounts.locate(path).ok_or_else(|| FileError::Outside { path: path.clone() })
+    }
+
+    /// Opens what a path leads to, through links that stay beneath the root; never what is private.
+    pub(crate) fn open_beneath(
+        &self,
+        located: &Located<'_>,
+        flags: OFlags,
+        path: &VirtualPath,
+    ) -> Result<OwnedFd, FileError> {
+        let (directory, relative) = (located.mounted.directory(), &located.relative);
+        let file = open_at(directory, relative, flags, Mode::empty(), Resolve::ThroughLinks);
+        let file = file.at(path)?;
+        if self.mounts.private().holds(file.as_fd(), located.mounted.identity).at(path)? {
+            return Err(FileError::Private { path: path.clone() });
+        }
+        Ok(file)
     }
 
     fn locate_for_change(&self, path: &VirtualPath) -> Result<Located<'_>, FileError> {
@@ -156,10 +175,53 @@ impl Files {
         if located.mounted.root.access == Access::ReadOnly {
             return Err(FileError::ReadOnly { path: path.clone() });
         }
-        if is_protected(&located.relative) {
+        if is_protected(&located.relative)
+            || would_be_repository(located.mounted, &located.relative)
+        {
             return Err(FileError::Protected { path: path.clone() });
         }
+        self.require_not_private(&located, path)?;
         Ok(located)
+    }
+
+    /// Looks at the innermost directory of the way that is there, and at the name that follows: the
+    /// rest would be made in it. Changes go through no link, so that is where they would happen.
+    fn require_not_private(
+        &self,
+        located: &Located<'_>,
+        path: &VirtualPath,
+    ) -> Result<(), FileError> {
+        let private = self.mounts.private();
+        let (root, identity) = (located.mounted.directory(), located.mounted.identity);
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let mut next = located.relative.as_path();
+        while let Some((parent, name)) = next.parent().zip(next.file_name()) {
+            match open_at(root, parent, flags, Mode::empty(), Resolve::NoLinks) {
+                Ok(parent) => {
+                    let is_private = private.holds(parent.as_fd(), identity).at(path)?
+                        || private.reserves(parent.as_fd(), name).at(path)?;
+                    return match is_private {
+                        true => Err(FileError::Private { path: path.clone() }),
+                        false => Ok(()),
+                    };
+                }
+                Err(_) => next = parent,
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to move or remove a directory that something private lies below.
+    fn require_movable(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &VirtualPath,
+    ) -> Result<(), FileError> {
+        match self.mounts.private().lies_below(directory, name).at(path)? {
+            true => Err(FileError::Private { path: path.clone() }),
+            false => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading part of a file, in bounded memory whatever its size.
 
-use super::{ContentHash, Context as _, Entry, FileError, Files, Resolve, open_beneath};
+use super::{ContentHash, Context as _, Entry, FileError, Files};
 use crate::virtual_path::VirtualPath;
 use rustix::fs::{FileType, OFlags};
 use sha2::{Digest as _, Sha256};
@@ -116,7 +116,7 @@ impl Files {
             return Err(wrong_kind());
         }
         let located = self.locate(path)?;
-        let file = open_beneath(&located, OFlags::RDONLY, Resolve::ThroughLinks).at(path)?;
+        let file = self.open_beneath(&located, OFlags::RDONLY, path)?;
         let stat = rustix::fs::fstat(&file).at(path)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(wrong_kind());

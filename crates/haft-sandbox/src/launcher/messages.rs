@@ -10,6 +10,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) roots: Vec<RootSpec>,
+    pub(crate) private: Vec<PrivateSpec>,
     pub(crate) network: Network,
     pub(crate) tmp_bytes: u64,
     pub(crate) landlock: Requirement,
@@ -25,6 +26,14 @@ pub(crate) struct RootSpec {
     /// The device and number of the directory that is meant, so that one swapped meanwhile is refused.
     pub(crate) identity: (u64, u64),
     pub(crate) writable: bool,
+}
+
+/// A place of the host that nothing inside may show.
+#[derive(Clone, Debug)]
+pub(crate) struct PrivateSpec {
+    pub(crate) host: PathBuf,
+    pub(crate) identity: (u64, u64),
+    pub(crate) is_directory: bool,
 }
 
 /// A command to be started. Its open files come beside it: standard input, output and error, then the
@@ -79,6 +88,7 @@ impl Wire for bool {
 impl Wire for Setup {
     fn put(&self, frame: &mut Vec<u8>) {
         self.roots.put(frame);
+        self.private.put(frame);
         (self.network == Network::Off).put(frame);
         self.tmp_bytes.put(frame);
         (self.landlock == Requirement::Required).put(frame);
@@ -87,6 +97,7 @@ impl Wire for Setup {
     fn take(frame: &mut &[u8]) -> Option<Self> {
         Some(Self {
             roots: Vec::take(frame)?,
+            private: Vec::take(frame)?,
             network: if bool::take(frame)? { Network::Off } else { Network::Host },
             tmp_bytes: u64::take(frame)?,
             landlock: if bool::take(frame)? {
@@ -112,6 +123,22 @@ impl Wire for RootSpec {
             host: PathBuf::take(frame)?,
             identity: Wire::take(frame)?,
             writable: bool::take(frame)?,
+        })
+    }
+}
+
+impl Wire for PrivateSpec {
+    fn put(&self, frame: &mut Vec<u8>) {
+        self.host.put(frame);
+        self.identity.put(frame);
+        self.is_directory.put(frame);
+    }
+
+    fn take(frame: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            host: PathBuf::take(frame)?,
+            identity: Wire::take(frame)?,
+            is_directory: bool::take(frame)?,
         })
     }
 }

@@ -10,6 +10,7 @@
 //! installed and nothing is ever done between `fork` and `exec` of a process with threads.
 
 mod exec;
+mod hide;
 mod init;
 mod landlock;
 mod launch;
@@ -18,7 +19,7 @@ mod owners;
 mod seccomp;
 mod tree;
 
-pub(crate) use messages::{FromInit, RootSpec, Run, Setup, ToInit};
+pub(crate) use messages::{FromInit, PrivateSpec, RootSpec, Run, Setup, ToInit};
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

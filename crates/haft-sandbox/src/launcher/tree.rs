@@ -2,10 +2,10 @@
 
 use super::init::Caller;
 use super::messages::{RootSpec, Setup};
-use super::{Doing as _, SANDBOX_USER, Step};
+use super::{Doing as _, SANDBOX_USER, Step, hide};
 use crate::policy::Network;
 use crate::sys::{self, Harden};
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
 };
@@ -22,13 +22,23 @@ const SETTINGS: &[&str] = &["etc/alternatives", "etc/ld.so.cache", "etc/localtim
 const NETWORK_SETTINGS: &[&str] = &["etc/resolv.conf", "etc/ssl"];
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 /// In a writable root these are kept as they are: the host's git would run what is written there.
-const KEPT: &[&str] = &[".git/hooks", ".git/config"];
+const KEPT: &[&str] =
+    &[".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/info"];
 
-const HOST: &str = "/host";
-const NEW: &str = "/new";
+pub(super) const HOST: &str = "/host";
+pub(super) const NEW: &str = "/new";
 
 /// Builds the tree and makes it the root. Done by the first process of the new namespaces.
 pub(super) fn build(setup: &Setup, caller: &Caller) -> Step<()> {
+    // Commands run as another user than the one who makes these directories, and must get through
+    // them; what commands make themselves is as open as the caller wants it.
+    let wanted = rustix::process::umask(Mode::from_raw_mode(0o022));
+    let built = assemble(setup, caller);
+    rustix::process::umask(wanted);
+    built
+}
+
+fn assemble(setup: &Setup, caller: &Caller) -> Step<()> {
     step_aside()?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount_tmpfs(NEW, "size=1m,nr_inodes=4096,mode=0755")?;
@@ -45,7 +55,10 @@ pub(super) fn build(setup: &Setup, caller: &Caller) -> Step<()> {
     }
     let mut roots: Vec<_> = setup.roots.iter().collect();
     roots.sort_by_key(|root| root.at.components().count());
-    roots.into_iter().try_for_each(|root| mount_root(root, caller))?;
+    roots.iter().try_for_each(|root| mount_root(root, caller))?;
+    hide::private(setup)?;
+    let writable = roots.iter().filter(|root| root.writable);
+    writable.into_iter().try_for_each(|root| keep(&place_of(root)?))?;
     enter()
 }
 
@@ -131,8 +144,7 @@ fn devices() -> Step<()> {
 /// Mounts a root, after a look that it is the directory that was meant.
 fn mount_root(root: &RootSpec, caller: &Caller) -> Step<()> {
     let shown = root.at.display();
-    let relative = root.at.strip_prefix("/").doing("place a root")?;
-    let place = Path::new(NEW).join(relative);
+    let place = place_of(root)?;
     make_place(&place).doing(&format!("make the mount point {shown}"))?;
     let host = Path::new(HOST).join(root.host.strip_prefix("/").unwrap_or(&root.host));
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -156,8 +168,12 @@ fn mount_root(root: &RootSpec, caller: &Caller) -> Step<()> {
         .doing(&format!("mount {shown}"))?;
     let how = if root.writable { Harden::NoPrivileges } else { Harden::ReadOnly };
     let place = place.to_str().ok_or("a mount point is not UTF-8")?;
-    sys::harden(place, how).doing(&format!("restrict {shown}"))?;
-    if root.writable { keep(Path::new(place)) } else { Ok(()) }
+    sys::harden(place, how).doing(&format!("restrict {shown}"))
+}
+
+/// Where a root is mounted while the tree is built.
+pub(super) fn place_of(root: &RootSpec) -> Step<PathBuf> {
+    Ok(Path::new(NEW).join(root.at.strip_prefix("/").doing("place a root")?))
 }
 
 fn make_place(place: &Path) -> std::io::Result<()> {
@@ -185,7 +201,7 @@ fn keep(root: &Path) -> Step<()> {
     Ok(())
 }
 
-fn bind_over(path: &Path, how: Harden) -> Step<()> {
+pub(super) fn bind_over(path: &Path, how: Harden) -> Step<()> {
     rustix::mount::mount_bind_recursive(path, path).doing("pin what git runs")?;
     sys::harden(path.to_str().ok_or("a mount point is not UTF-8")?, how).doing("keep what git runs")
 }
@@ -213,7 +229,7 @@ fn harden(name: &str, how: Harden) -> Step<()> {
     sys::harden(&format!("{NEW}/{name}"), how).doing(&format!("restrict /{name}"))
 }
 
-fn mount_tmpfs(at: &str, options: &str) -> Step<()> {
+pub(super) fn mount_tmpfs(at: &str, options: &str) -> Step<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let options = std::ffi::CString::new(options).doing("write mount options")?;
     rustix::mount::mount("tmpfs", at, "tmpfs", flags, options.as_c_str())

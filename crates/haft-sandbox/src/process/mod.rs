@@ -10,8 +10,10 @@ pub(crate) use output::Stream;
 
 use crate::environment::Variables;
 use crate::files::{Parents, open_directory};
+use crate::git::Guard;
 use crate::launcher::{
-    FromInit, Launcher, NO_LAUNCHER, RootSpec, Run, SANDBOX_USER, Setup, ToInit, is_host_root,
+    FromInit, Launcher, NO_LAUNCHER, PrivateSpec, RootSpec, Run, SANDBOX_USER, Setup, ToInit,
+    is_host_root,
 };
 use crate::layers::LayerReport;
 use crate::mounts::{Access, Mounted};
@@ -119,6 +121,7 @@ impl Sandbox {
     pub fn open(launcher: &Launcher, policy: &Policy) -> Result<Self, SandboxError> {
         let (ours, theirs) = UnixStream::pair()?;
         let setup = setup(policy)?;
+        let guard = guard(policy)?;
         let network = if policy.network == Network::Off { "off" } else { "host" };
         let owners = launcher.owners(owner(policy)?).map_err(|why| SandboxError::Layer { why })?;
         let mut command = launcher.command();
@@ -131,7 +134,7 @@ impl Sandbox {
             wire::send(&ours, &0_u64, &[owners.as_fd()]).ok();
         }
         match begin(&ours, &setup) {
-            Ok(layers) => Ok(Self { link: Link::start(ours)?, layers, launcher }),
+            Ok(layers) => Ok(Self { link: Link::start(ours, guard)?, layers, launcher }),
             Err(error) => {
                 drop(ours);
                 launcher.kill().and_then(|()| launcher.wait()).ok();
@@ -202,6 +205,9 @@ impl Drop for Sandbox {
         // Init leaves when nobody is at the other end, and every process of the sandbox with it.
         self.link.socket.shutdown(std::net::Shutdown::Both).ok();
         self.launcher.wait().ok();
+        if let Some(guard) = &self.link.guard {
+            guard.close();
+        }
     }
 }
 
@@ -213,15 +219,18 @@ pub(crate) struct Link {
     next: AtomicU64,
     /// The commands that have not ended; `None` once the sandbox has.
     slots: Mutex<Option<BTreeMap<u64, Arc<Slot>>>>,
+    /// Watches over what commands write; `None` when they write nothing.
+    guard: Option<Arc<Guard>>,
 }
 
 impl Link {
-    fn start(socket: UnixStream) -> io::Result<Arc<Self>> {
+    fn start(socket: UnixStream, guard: Option<Arc<Guard>>) -> io::Result<Arc<Self>> {
         let link = Arc::new(Self {
             socket,
             sending: Mutex::new(()),
             next: AtomicU64::new(1),
             slots: Mutex::new(Some(BTreeMap::new())),
+            guard,
         });
         let listening = Arc::clone(&link);
         std::thread::Builder::new().name("sandbox".to_owned()).spawn(move || listening.listen())?;
@@ -268,6 +277,13 @@ impl Link {
     }
 }
 
+/// Takes note of what git heeds in the roots before anything can write there.
+fn guard(policy: &Policy) -> io::Result<Option<Arc<Guard>>> {
+    let writes = policy.writes == Writes::AsMounted
+        && policy.mounts.roots().any(|root| root.access == Access::ReadWrite);
+    writes.then(|| Guard::start(&policy.mounts)).transpose()
+}
+
 fn begin(socket: &UnixStream, setup: &Setup) -> Result<Vec<LayerReport>, SandboxError> {
     let layer = |why: &str| SandboxError::Layer { why: why.to_owned() };
     // A launcher that is gone says why, or says nothing: both are seen below.
@@ -282,20 +298,26 @@ fn begin(socket: &UnixStream, setup: &Setup) -> Result<Vec<LayerReport>, Sandbox
 
 fn setup(policy: &Policy) -> io::Result<Setup> {
     let root = |mounted: &Mounted| {
-        let found = rustix::fs::fstat(mounted.directory())?;
         let writable =
             mounted.root.access == Access::ReadWrite && policy.writes == Writes::AsMounted;
         Ok(RootSpec {
             at: inside(&mounted.root.at),
             host: std::path::absolute(&mounted.root.host)?,
-            identity: (found.st_dev, found.st_ino),
+            identity: mounted.identity,
             writable,
         })
     };
     policy.mounts.mounted().try_for_each(|outer| make_mount_points(outer, policy))?;
     let roots: io::Result<_> = policy.mounts.mounted().map(root).collect();
+    let private = policy.mounts.private().present()?.into_iter();
+    let private = private.map(|place| PrivateSpec {
+        host: place.path,
+        identity: place.identity,
+        is_directory: place.is_directory,
+    });
     Ok(Setup {
         roots: roots?,
+        private: private.collect(),
         network: policy.network,
         tmp_bytes: policy.tmp_bytes,
         landlock: policy.landlock,

@@ -122,6 +122,12 @@ impl Running {
         self.link.send(&ToInit::KillYounger(self.slot.id, ms), &[]).ok();
     }
 
+    /// Puts what git outside would run or follow out of its reach; says what that was.
+    pub(crate) fn guard_git(&self) -> String {
+        let notes = self.link.guard.as_ref().map(|guard| guard.look()).unwrap_or_default();
+        notes.iter().map(|note| format!("haft: {note}\n")).collect()
+    }
+
     /// Sends a signal to its process group.
     pub(crate) fn signal(&self, signal: Signal) {
         // A sandbox that has ended needs none.
@@ -307,7 +313,11 @@ impl Minder {
             (_, Some((_, why))) => why,
             (exit, None) => exit,
         };
+        let notes = self.running.guard_git();
         let mut state = self.running.slot.lock();
+        if let Some(complaints) = state.streams.get_mut(1) {
+            complaints.take(notes.as_bytes());
+        }
         state.finished = Some(Finished {
             exit,
             stdout: state.streams[0].said(),

@@ -2,7 +2,8 @@
 
 use super::ignores::{FILES, Rules};
 use super::queue::Queue;
-use crate::files::{Context as _, FileError, Files, Kind, Resolve, open_at, open_beneath};
+use crate::files::{FileError, Files, Kind, Resolve, open_at};
+use crate::private::{Identity, identity_of};
 use crate::virtual_path::VirtualPath;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
@@ -62,6 +63,8 @@ pub(super) struct Walk {
     inside: PathBuf,
     hidden: Hidden,
     ignores: Ignores,
+    /// What is neither entered nor opened.
+    private: Vec<Identity>,
     bounds: Bounds,
     deadline: Instant,
     looked_at: AtomicUsize,
@@ -97,7 +100,7 @@ impl Walk {
     ) -> Result<(Self, Option<Arc<Rules>>), FileError> {
         let located = files.locate(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let start = open_beneath(&located, flags, Resolve::ThroughLinks).at(path)?;
+        let start = files.open_beneath(&located, flags, path)?;
         let rules = match ignores {
             Ignores::Respect => rules_above(located.mounted.directory(), &located.relative),
             Ignores::Disregard => None,
@@ -108,6 +111,7 @@ impl Walk {
             inside: Path::new("/").join(&located.relative),
             hidden,
             ignores,
+            private: files.mounts().private().identities(),
             bounds,
             deadline: Instant::now() + bounds.time,
             looked_at: AtomicUsize::new(0),
@@ -189,6 +193,9 @@ impl Walk {
             Resolve::NoLinks,
         )
         .ok()?;
+        if self.is_private(opened.as_fd()) {
+            return None;
+        }
         let (mut entries, has_rules) = read_entries(opened)?;
         self.looked_at.fetch_add(entries.len(), Ordering::Relaxed);
         let mut path = self.inside.join(&directory.relative);
@@ -207,6 +214,11 @@ impl Walk {
             more.push(Work::Directory(Directory { relative, rules: directory.rules.clone() }));
         }
         Some((directory, entries))
+    }
+
+    fn is_private(&self, file: BorrowedFd<'_>) -> bool {
+        let found = || rustix::fs::fstat(file).map(|found| identity_of(&found));
+        !self.private.is_empty() && !found().is_ok_and(|found| !self.private.contains(&found))
     }
 
     fn takes(&self, directory: &Directory, name: &OsStr, path: &Path, kind: Kind) -> bool {
@@ -247,8 +259,10 @@ impl Found<'_> {
         let file =
             open_at(start, &self.relative(), OFlags::RDONLY, Mode::empty(), Resolve::NoLinks)
                 .ok()?;
-        let mode = rustix::fs::fstat(&file).ok()?.st_mode;
-        (FileType::from_raw_mode(mode) == FileType::RegularFile).then_some(file)
+        let found = rustix::fs::fstat(&file).ok()?;
+        let is_private = self.walk.private.contains(&identity_of(&found));
+        let is_regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        (is_regular && !is_private).then_some(file)
     }
 }
 

@@ -391,7 +391,11 @@ impl Driver {
 
     fn done(&self, status: Status) {
         let code = status.code;
+        let notes = self.running.guard_git();
         let mut state = self.shared.lock();
+        if let Some(pair) = state.busy().map(|job| pair_of(job.number)) {
+            state.take(pair, 1, notes.as_bytes());
+        }
         let ended_early = state.busy().filter(|job| job.interrupted.is_some() || job.stopped);
         if let Some(age) = ended_early.map(|job| job.since.elapsed()) {
             // What it left in the background ends with it: an interrupt does not reach that.

@@ -1,6 +1,8 @@
 """Servers that are mounted behind Haft, as the official SDK's agents see them."""
 
 import json
+import os
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -44,8 +46,10 @@ class Mounting:
 
 
 @pytest.fixture
-def mounting(provider, tmp_path):
+def mounting(provider, tmp_path, monkeypatch):
     (tmp_path / "haft.toml").write_text("")
+    # What is trusted here is no business of whoever runs the tests.
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config-home"))
     with serving(provider, tmp_path / "data", "--config", str(tmp_path / "haft.toml")) as url:
         yield Mounting(url, tmp_path)
 
@@ -58,6 +62,9 @@ def configured(mounting, token):
         f'[mcp.servers.peer]\ncommand = ["python3", "{PEER}"]\n'
         f'env = {{ COUNTER = "{counter}", TOOLS_FILE = "{mounting.tools}", TOKEN = "{token}" }}\n'
     )
+    # A running server obeys a change once its user has trusted it.
+    trust = [os.environ["HAFT"], "trust", "--yes", "--config", str(mounting.config)]
+    subprocess.run(trust, check=True)
     return mounting.until(lambda server: server["health"]["state"] == "up" and server["tools"])
 
 

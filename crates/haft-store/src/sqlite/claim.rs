@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +33,9 @@ pub(crate) struct Claim {
     _lock: File,
 }
 
+/// The mode of every file of a store. SQLite gives the files beside the database the same.
+pub(super) const PRIVATE: u32 = 0o600;
+
 impl Claim {
     /// Removes copies of the database that a process which was killed has left behind: they hold
     /// what may have been erased since.
@@ -52,11 +55,13 @@ impl Claim {
 
     pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
         let doing = |error: &io::Error| io_error(error, directory);
-        fs::create_dir_all(directory).map_err(|error| doing(&error))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.map_err(|error| doing(&error))?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(PRIVATE)
             .open(directory.join("haft.lock"))
             .map_err(|error| doing(&error))?;
         try_lock(&lock, directory)?;
@@ -70,6 +75,7 @@ impl Claim {
             .truncate(false)
             .read(true)
             .write(true)
+            .mode(PRIVATE)
             .open(&database)
             .map_err(|error| doing(&error))?;
         let locked = try_lock(&file, directory);

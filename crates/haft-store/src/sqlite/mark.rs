@@ -11,12 +11,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use haft_core::Digest;
 use rusqlite::{Connection, OptionalExtension as _};
 
+use super::claim::PRIVATE;
 use super::connection::{self, database_error};
 use crate::error::{Error, ErrorKind};
 use crate::key::{number, unsigned};
@@ -194,7 +195,7 @@ fn read(directory: &Path) -> MarkFile {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).truncate(false).write(true).open(path)
+    OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(path)
 }
 
 #[cfg(test)]

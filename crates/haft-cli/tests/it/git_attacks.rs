@@ -1,0 +1,266 @@
+//! Nothing that an agent writes is run or followed by git on the host. Each attack is made through the
+//! real binary; then the host's own git looks at the workspace, and a mark says whether anything was
+//! run. (S19, X3)
+
+#![expect(clippy::disallowed_methods, reason = "runs the binary and git")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::agent::Agent;
+
+/// The host's git, without the developer's own settings.
+fn git(at: &Path, args: &[&str]) -> (bool, String) {
+    let mut command = Command::new("git");
+    command.args(args).current_dir(at).env("HOME", at).env("GIT_CONFIG_NOSYSTEM", "1");
+    command.env("GIT_CEILING_DIRECTORIES", at.parent().unwrap());
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// A repository with a commit and a submodule of its own.
+fn repository() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path().join("work");
+    fs::create_dir(&at).unwrap();
+    for repository in ["work", "lib"] {
+        let at = place.path().join(repository);
+        fs::create_dir_all(&at).unwrap();
+        fs::write(at.join("a.txt"), "one\n").unwrap();
+        for args in [
+            &["init", "-q", "-b", "main"][..],
+            &["config", "user.name", "Ann"],
+            &["config", "user.email", "ann@example.org"],
+            &["add", "a.txt"],
+            &["commit", "-q", "-m", "first"],
+        ] {
+            let (ok, said) = git(&at, args);
+            assert!(ok, "{args:?}: {said}");
+        }
+    }
+    let add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", "../lib", "lib"];
+    let (ok, said) = git(&at, &add);
+    assert!(ok, "{said}");
+    assert!(git(&at, &["commit", "-q", "-m", "with a submodule"]).0);
+    place
+}
+
+/// What a person or an editor does next.
+fn look(at: &Path) -> String {
+    let mut said = String::new();
+    for args in [
+        &["status"][..],
+        &["status", "--ignored", "-uall"],
+        &["log", "-p", "--oneline"],
+        &["diff"],
+        &["diff", "HEAD"],
+        &["stash", "list"],
+        &["submodule", "status"],
+        &["branch", "-a"],
+    ] {
+        said.push_str(&git(at, args).1);
+    }
+    said
+}
+
+/// Commands that have git run something: `$M` is what to run, and leaves a mark.
+const ATTACKS: &[(&str, &str)] = &[
+    ("config", "printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" >> .git/config"),
+    ("config by git", "git config core.fsmonitor \"$M\""),
+    (
+        "commondir",
+        "cp -r .git evil && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s\\n' \
+         \"$M\" > evil/config && printf '../evil\\n' > .git/commondir",
+    ),
+    (
+        "config.worktree",
+        "printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" > .git/config.worktree; \
+         printf '[extensions]\\n\\tworktreeConfig = true\\n' >> .git/config",
+    ),
+    (
+        "a submodule's config",
+        "printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" >> .git/modules/lib/config; touch lib/new",
+    ),
+    (
+        "a submodule's config.worktree",
+        "printf '[extensions]\\n\\tworktreeConfig = true\\n' >> .git/modules/lib/config; \
+         printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" > .git/modules/lib/config.worktree; touch lib/new",
+    ),
+    (
+        "a submodule that leads elsewhere",
+        "cp -r .git/modules/lib evil; printf '[core]\\n\\tworktree = ../lib\\n\\tfsmonitor = %s\\n' \
+         \"$M\" > evil/config; printf 'gitdir: ../evil\\n' > lib/.git; touch lib/new",
+    ),
+    (
+        "a repository in place of a submodule",
+        "rm lib/.git; git init -q lib; git -C lib config core.fsmonitor \"$M\"; touch lib/new",
+    ),
+    (
+        "a fresh repository, added",
+        "git init -q sub; cd sub; git config user.email a@b; git config user.name a; \
+         git commit -q --allow-empty -m x; git config core.fsmonitor \"$M\"; cd ..; \
+         git add sub; touch sub/new",
+    ),
+    (
+        "a link to a repository",
+        "git init -q evil; git -C evil config core.fsmonitor \"$M\"; mkdir sub; \
+         ln -s ../evil/.git sub/.git",
+    ),
+    (
+        "a hook",
+        "printf '#!/bin/sh\\n%s\\n' \"$M\" > .git/hooks/post-index-change; \
+         chmod +x .git/hooks/post-index-change",
+    ),
+    (
+        "hooks in a new directory",
+        "mv .git/hooks .git/old; mkdir .git/hooks; \
+         printf '#!/bin/sh\\n%s\\n' \"$M\" > .git/hooks/post-index-change; \
+         chmod +x .git/hooks/post-index-change",
+    ),
+    (
+        "attributes with a filter",
+        "mkdir -p .git/info; echo '* filter=evil diff=evil' > .git/info/attributes; \
+         echo '* filter=evil diff=evil' > .gitattributes; \
+         git config filter.evil.clean \"$M\"; git config diff.evil.textconv \"$M\"; echo two > a.txt",
+    ),
+    (
+        "the repository moved away",
+        "cp -r .git evil; printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" >> evil/config; \
+         mv .git old; mv evil .git",
+    ),
+    (
+        "an include",
+        "printf '[include]\\n\\tpath = ../evil.conf\\n' >> .git/config; \
+         printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" > evil.conf",
+    ),
+    (
+        "from the background, after the command",
+        "(sleep 1; cp -r .git evil; printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" > evil/config; \
+         printf '../evil\\n' > .git/commondir) > /dev/null 2>&1 &",
+    ),
+];
+
+/// Makes each attack in a repository of its own with a shell that its user approved, and looks.
+#[test]
+fn the_hosts_git_runs_nothing_that_commands_left_in_a_repository() {
+    for (name, attack) in ATTACKS {
+        let place = repository();
+        let (at, mark) = (place.path().join("work"), place.path().join("pwned"));
+        let mut agent = Agent::start(&at, &["--data", "../data"]);
+        let run = format!("M='touch {}'; {attack}", mark.display());
+        let said = agent.shell(&run);
+        look(&at);
+        assert!(!mark.exists(), "{name}: {said}");
+        drop(agent);
+        look(&at);
+        look(&at.join("lib"));
+        for sub in ["sub", "evil"] {
+            if at.join(sub).is_dir() {
+                look(&at.join(sub));
+            }
+        }
+        assert!(!mark.exists(), "{name}, after the sandbox: {said}");
+        let (ok, log) = git(&at, &["log", "--oneline"]);
+        assert!(name.contains("moved away") || ok && log.contains("first"), "{name}: {log}");
+    }
+}
+
+// The workspace need not be a repository: what an agent makes of it is none that runs anything.
+#[test]
+fn a_workspace_that_is_no_repository_becomes_none_that_runs_anything() {
+    for (name, attack) in [
+        ("git init", "git init -q; git config core.fsmonitor \"$M\""),
+        (
+            "a bare one",
+            "git init -q --bare .; git config core.bare false; git config core.worktree .; \
+          git config core.fsmonitor \"$M\"",
+        ),
+        (
+            "a bare one below",
+            "git init -q --bare sub; cd sub; git config core.bare false; \
+          git config core.worktree .; git config core.fsmonitor \"$M\"",
+        ),
+        (
+            "a template with hooks",
+            "mkdir -p t/hooks; printf '#!/bin/sh\\n%s\\n' \"$M\" > \
+          t/hooks/post-index-change; chmod +x t/hooks/post-index-change; git init -q --template=t",
+        ),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let (at, mark) = (place.path().join("work"), place.path().join("pwned"));
+        fs::create_dir_all(at.join("deep")).unwrap();
+        fs::write(at.join("a.txt"), "one\n").unwrap();
+        let mut agent = Agent::start(&at, &["--data", "../data"]);
+        let said = agent.shell(&format!("M='touch {}'; {attack}", mark.display()));
+        for directory in [at.clone(), at.join("deep"), at.join("sub")] {
+            if directory.is_dir() {
+                look(&directory);
+                git(&directory, &["add", "-A"]);
+            }
+        }
+        assert!(!mark.exists(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn the_tools_for_files_make_no_repository_whatever_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let (at, mark) = (place.path().join("work"), place.path().join("pwned"));
+    fs::create_dir_all(&at).unwrap();
+    let mut agent = Agent::start(&at, &["--data", "../data"]);
+    let config = format!(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\
+         \tfsmonitor = touch {}\n",
+        mark.display()
+    );
+    for prefix in ["sub/.git/", "sub/.GIT/", "sub/", ""] {
+        for (name, content) in [
+            ("config", config.as_str()),
+            ("HEAD", "ref: refs/heads/main\n"),
+            ("objects/x", ""),
+            ("refs/x", ""),
+            ("commondir", "../evil\n"),
+        ] {
+            let path = format!("{prefix}{name}");
+            agent.call("write", &json!({"path": path, "content": content}));
+        }
+    }
+    let refused = agent.call("write", &json!({"path": "x/.git/config", "content": config}));
+    assert!(refused.to_string().contains("is protected"), "{refused}");
+    drop(agent);
+    for directory in [at.clone(), at.join("sub")] {
+        if directory.is_dir() {
+            look(&directory);
+        }
+    }
+    assert!(!mark.exists());
+}
+
+// What agents do with git all day goes on working, and the host sees it.
+#[test]
+fn commits_branches_and_fresh_repositories_work_as_ever() {
+    let place = repository();
+    let at = place.path().join("work");
+    let mut agent = Agent::start(&at, &["--data", "../data"]);
+    let said = agent.shell(
+        "set -e; git status --short; git log --oneline; echo two >> a.txt; git diff --stat; \
+         git add a.txt; git commit -q -m second; git switch -q -c feature; echo three >> a.txt; \
+         git commit -q -am third; git switch -q main; git merge -q feature; \
+         git init -q fresh; cd fresh; echo x > x; git add x; \
+         git -c user.name=a -c user.email=a@b commit -q -m fresh; echo all-$((40 + 2))-done",
+    );
+    assert!(said.contains("all-42-done"), "{said}");
+    assert!(!said.contains("was renamed") && !said.contains("was restored"), "{said}");
+    drop(agent);
+    let (ok, log) = git(&at, &["log", "--oneline"]);
+    assert!(ok && log.contains("third") && log.contains("second"), "{log}");
+    assert!(git(&at, &["status", "--short"]).0);
+    let (ok, log) = git(&at.join("fresh"), &["log", "--oneline"]);
+    assert!(ok && log.contains("fresh"), "{log}");
+    let read = Agent::start(&at, &["--data", "../data"]).shell("git log --oneline");
+    assert!(read.contains("third"), "{read}");
+}
