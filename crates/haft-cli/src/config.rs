@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use haft_core::ToolName;
-use haft_mcp::{Declared, Grant, MountConfig, OAuth};
+use haft_core::permission::Floor;
+use haft_http::egress::EgressSettings;
+use haft_mcp::{Declared, Grant, MountConfig, Networking, OAuth, SandboxRoot};
 use serde::Deserialize;
 
 use crate::place::causes;
@@ -22,11 +25,33 @@ pub(crate) struct ConfigFile {
     path: PathBuf,
 }
 
-/// What is in it for MCP; whether the rest of it makes sense `settings` says.
+/// What is in it for MCP, and what the operator says about every agent; whether the rest of it makes
+/// sense `settings` says.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 struct Content {
     #[serde(default)]
     mcp: Mcp,
+    #[serde(default)]
+    policy: PolicyTable,
+    #[serde(default)]
+    egress: EgressSettings,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+struct PolicyTable {
+    #[serde(default)]
+    floor: Floor,
+    #[serde(flatten)]
+    rest: toml::Table,
+}
+
+/// What whoever runs Haft says about every agent, in `[policy.floor]` and `[egress]`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Operator {
+    /// What no agent's own policy may allow unasked.
+    pub(crate) floor: Floor,
+    /// What sandboxes reach.
+    pub(crate) egress: Arc<EgressSettings>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -42,6 +67,11 @@ impl ConfigFile {
         Self { path }
     }
 
+    /// The file that HAFT_CONFIG names, else the usual one.
+    pub(crate) fn of_environment() -> Self {
+        std::env::var_os("HAFT_CONFIG").map_or_else(Self::usual, |path| Self::at(path.into()))
+    }
+
     pub(crate) fn usual() -> Self {
         Self::at(PathBuf::from(USUAL))
     }
@@ -53,6 +83,37 @@ impl ConfigFile {
     /// Returns when the file was last changed; `None` while there is none.
     pub(crate) fn changed_at(&self) -> Option<std::time::SystemTime> {
         fs::metadata(&self.path).and_then(|found| found.modified()).ok()
+    }
+
+    /// Returns what the operator says about every agent. A file that merely lies where the command was
+    /// started, whoever put it there, may only be stricter than what holds without it.
+    pub(crate) fn operator(&self) -> anyhow::Result<Operator> {
+        let Content { policy, egress, .. } = self.content(&self.text()?)?;
+        egress.check().map_err(|why| self.bad(format!("[egress]: {why}")))?;
+        if self.is_usual() && std::env::var_os("HAFT_CONFIG").is_none() {
+            self.require_stricter(&policy.floor, &egress)?;
+        }
+        Ok(Operator { floor: policy.floor, egress: Arc::new(egress) })
+    }
+
+    fn require_stricter(&self, floor: &Floor, egress: &EgressSettings) -> anyhow::Result<()> {
+        let lax =
+            floor.laxer_than(&Floor::default()).map(|name| format!("[policy.floor]: `{name}`"));
+        let opens = [
+            ("host_network", egress.host_network),
+            ("package_hosts", !egress.package_hosts.is_empty()),
+            ("resolve", !egress.resolve.is_empty()),
+            ("credentials", !egress.credentials.is_empty()),
+        ];
+        let opens = opens.into_iter().find(|(_, is_given)| *is_given);
+        match lax.or_else(|| opens.map(|(name, _)| format!("[egress]: `{name}`"))) {
+            None => Ok(()),
+            Some(what) => Err(self
+                .bad(format!(
+                    "{what} allows more, which is taken only from a file that HAFT_CONFIG names"
+                ))
+                .into()),
+        }
     }
 
     /// Returns the MCP servers to mount.
@@ -117,12 +178,18 @@ impl ConfigFile {
     fn content(&self, text: &str) -> anyhow::Result<Content> {
         let content: Content = toml::from_str(text).map_err(|error| self.bad(error))?;
         // A server that is written where nobody looks would silently not be mounted.
-        match content.mcp.rest.iter().find(|(_, value)| value.is_table()) {
-            Some((name, _)) => {
-                Err(self.bad(format!("expected `[mcp.servers]`, found `[mcp.{name}]`")).into())
-            }
-            None => Ok(content),
+        let table = |rest: &toml::Table| {
+            rest.iter().find(|(_, value)| value.is_table()).map(|(name, _)| name.clone())
+        };
+        if let Some(name) = table(&content.mcp.rest) {
+            return Err(self.bad(format!("expected `[mcp.servers]`, found `[mcp.{name}]`")).into());
         }
+        // So would a floor that is written elsewhere silently not hold.
+        if let Some(name) = table(&content.policy.rest) {
+            let why = format!("expected `[policy.floor]`, found `[policy.{name}]`");
+            return Err(self.bad(why).into());
+        }
+        Ok(content)
     }
 
     /// Writes the file anew, if that says what is wanted and nothing else.
@@ -139,6 +206,24 @@ impl ConfigFile {
             let next = "edit it by hand, or name another file with --config";
             Trouble::new(Code::BadConfig, what).why(error).next(next)
         })?)
+    }
+}
+
+/// Writes down what a sandboxed server sees.
+fn root(root: &SandboxRoot) -> String {
+    let SandboxRoot { host, at, write } = root;
+    format!("{{ host = {}, at = {}, write = {write} }}", quoted(host), quoted(at))
+}
+
+/// Writes down what a sandboxed server reaches.
+fn reached(networking: &Networking) -> String {
+    match networking {
+        Networking::Unrestricted {} => "type = \"unrestricted\"".to_owned(),
+        Networking::Limited { allowed_hosts } => {
+            let hosts: Vec<String> =
+                allowed_hosts.iter().map(|host| quoted(&host.to_string())).collect();
+            format!("type = \"limited\", allowed_hosts = [{}]", hosts.join(", "))
+        }
     }
 }
 
@@ -159,6 +244,16 @@ fn table(name: &ToolName, declared: &Declared) -> String {
             lines.push(format!("{member} = {{ {} }}", pairs.join(", ")));
         }
     }
+    if declared.sandbox {
+        lines.push("sandbox = true".to_owned());
+    }
+    if !declared.roots.is_empty() {
+        let roots: Vec<String> = declared.roots.iter().map(root).collect();
+        lines.push(format!("roots = [{}]", roots.join(", ")));
+    }
+    lines.extend(
+        declared.networking.as_ref().map(|it| format!("networking = {{ {} }}", reached(it))),
+    );
     lines.extend(declared.oauth.as_ref().map(|oauth| format!("oauth = {{ {} }}", client(oauth))));
     let numbers = [
         ("timeout", declared.timeout),

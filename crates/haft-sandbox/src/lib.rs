@@ -15,6 +15,7 @@ pub mod search;
 pub mod shell;
 pub mod virtual_path;
 
+mod memory_group;
 mod sys;
 mod waiters;
 mod wire;

@@ -39,6 +39,8 @@ pub enum Source {
     Environment,
     /// A named policy rule.
     Rule(String),
+    /// The operator's floor under what agents' policies may allow.
+    Floor,
     /// The session's level of oversight.
     Level,
     /// A standing grant.
