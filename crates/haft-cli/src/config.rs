@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
+use haft_core::permission::Floor;
 use haft_core::{Digest, ToolName};
-use haft_mcp::{Declared, Grant, MountConfig, OAuth};
+use haft_http::egress::EgressSettings;
+use haft_mcp::{Declared, Grant, MountConfig, Networking, OAuth, SandboxRoot};
 use serde::Deserialize;
 
 use crate::place::causes;
@@ -30,11 +33,33 @@ pub(crate) struct DeclaredServers {
     pub(crate) digest: Digest,
 }
 
-/// What is in it for MCP; whether the rest of it makes sense `settings` says.
+/// What is in it for MCP, and what the operator says about every agent; whether the rest of it makes
+/// sense `settings` says.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 struct Content {
     #[serde(default)]
     mcp: Mcp,
+    #[serde(default)]
+    policy: PolicyTable,
+    #[serde(default)]
+    egress: EgressSettings,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+struct PolicyTable {
+    #[serde(default)]
+    floor: Floor,
+    #[serde(flatten)]
+    rest: toml::Table,
+}
+
+/// What whoever runs Haft says about every agent, in `[policy.floor]` and `[egress]`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Operator {
+    /// What no agent's own policy may allow unasked.
+    pub(crate) floor: Floor,
+    /// What sandboxes reach.
+    pub(crate) egress: Arc<EgressSettings>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -57,12 +82,24 @@ impl ConfigFile {
         Self { named: Some(path) }
     }
 
+    /// The file that HAFT_CONFIG names, else the usual one.
+    pub(crate) fn of_environment() -> Self {
+        Self { named: std::env::var_os("HAFT_CONFIG").map(PathBuf::from) }
+    }
+
     pub(crate) const fn usual() -> Self {
         Self { named: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.named.as_deref().unwrap_or_else(|| Path::new(USUAL))
+    }
+
+    /// Returns what the operator says about every agent.
+    pub(crate) fn operator(&self) -> anyhow::Result<Operator> {
+        let Content { policy, egress, .. } = self.content(&self.text()?)?;
+        egress.check().map_err(|why| self.bad(format!("[egress]: {why}")))?;
+        Ok(Operator { floor: policy.floor, egress: Arc::new(egress) })
     }
 
     /// Returns the MCP servers to mount.
@@ -169,12 +206,18 @@ impl ConfigFile {
     fn content(&self, text: &str) -> anyhow::Result<Content> {
         let content: Content = toml::from_str(text).map_err(|error| self.bad(error))?;
         // A server that is written where nobody looks would silently not be mounted.
-        match content.mcp.rest.iter().find(|(_, value)| value.is_table()) {
-            Some((name, _)) => {
-                Err(self.bad(format!("expected `[mcp.servers]`, found `[mcp.{name}]`")).into())
-            }
-            None => Ok(content),
+        let table = |rest: &toml::Table| {
+            rest.iter().find(|(_, value)| value.is_table()).map(|(name, _)| name.clone())
+        };
+        if let Some(name) = table(&content.mcp.rest) {
+            return Err(self.bad(format!("expected `[mcp.servers]`, found `[mcp.{name}]`")).into());
         }
+        // So would a floor that is written elsewhere silently not hold.
+        if let Some(name) = table(&content.policy.rest) {
+            let why = format!("expected `[policy.floor]`, found `[policy.{name}]`");
+            return Err(self.bad(why).into());
+        }
+        Ok(content)
     }
 
     /// Writes the file anew, if that says what is wanted and nothing else.
@@ -195,6 +238,24 @@ impl ConfigFile {
     }
 }
 
+/// Writes down what a sandboxed server sees.
+fn root(root: &SandboxRoot) -> String {
+    let SandboxRoot { host, at, write } = root;
+    format!("{{ host = {}, at = {}, write = {write} }}", quoted(host), quoted(at))
+}
+
+/// Writes down what a sandboxed server reaches.
+fn reached(networking: &Networking) -> String {
+    match networking {
+        Networking::Unrestricted {} => "type = \"unrestricted\"".to_owned(),
+        Networking::Limited { allowed_hosts } => {
+            let hosts: Vec<String> =
+                allowed_hosts.iter().map(|host| quoted(&host.to_string())).collect();
+            format!("type = \"limited\", allowed_hosts = [{}]", hosts.join(", "))
+        }
+    }
+}
+
 /// Writes a server down.
 fn table(name: &ToolName, declared: &Declared) -> String {
     let mut lines = vec![format!("[mcp.servers.{name}]")];
@@ -212,6 +273,16 @@ fn table(name: &ToolName, declared: &Declared) -> String {
             lines.push(format!("{member} = {{ {} }}", pairs.join(", ")));
         }
     }
+    if declared.sandbox {
+        lines.push("sandbox = true".to_owned());
+    }
+    if !declared.roots.is_empty() {
+        let roots: Vec<String> = declared.roots.iter().map(root).collect();
+        lines.push(format!("roots = [{}]", roots.join(", ")));
+    }
+    lines.extend(
+        declared.networking.as_ref().map(|it| format!("networking = {{ {} }}", reached(it))),
+    );
     lines.extend(declared.oauth.as_ref().map(|oauth| format!("oauth = {{ {} }}", client(oauth))));
     let numbers = [
         ("timeout", declared.timeout),

@@ -1,11 +1,10 @@
 //! The MCP servers that a node of this machine has mounted.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use haft_core::Digest;
 use haft_http::Reach;
-use haft_mcp::{Mounts, Questions};
+use haft_mcp::{MountRules, Mounts, Questions};
 use haft_runtime::SealingKey;
 use haft_runtime::registry::Registry;
 use haft_server::vault_secrets;
@@ -23,16 +22,16 @@ pub(crate) fn made(
     store: Store,
     (questions, key, tenant): (&Questions, SealingKey, Tenant),
     reach: Reach,
+    rules: MountRules,
 ) -> Mounts {
     let secrets = vault_secrets(store.clone(), tenant.clone(), key, reach);
-    Mounts::new(registry, store, questions.clone(), secrets, tenant)
+    Mounts::with_rules(registry, store, questions.clone(), secrets, tenant, rules)
 }
 
 /// Says which servers' tools a command without a server goes without: it starts no programs that
 /// the file names, which merely lies where the command was started.
 pub(crate) fn note_left_out(api: &Api) {
-    let config = std::env::var_os("HAFT_CONFIG").map(PathBuf::from);
-    let config = config.map_or_else(ConfigFile::usual, ConfigFile::at);
+    let config = ConfigFile::of_environment();
     let servers = match api.runs_elsewhere() {
         Elsewhere::Yes => return,
         // What is wrong with the file has been said by whoever read the settings.

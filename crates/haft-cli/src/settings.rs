@@ -140,6 +140,9 @@ enum Found {
 /// there.
 const LEADS_AWAY: &[&str] = &["ca_file", "config", "database_url", "server"];
 
+/// Tables that are for no command, but for whoever runs Haft.
+const OF_THE_OPERATOR: &[&str] = &["egress"];
+
 fn with_settings(command: Command, text: &str, found: Found) -> Result<Command, String> {
     let settings: Table = toml::from_str(text).map_err(|error| error.to_string())?;
     with_table(command, settings, found)
@@ -148,6 +151,8 @@ fn with_settings(command: Command, text: &str, found: Found) -> Result<Command, 
 fn with_table(mut command: Command, settings: Table, found: Found) -> Result<Command, String> {
     for (name, value) in settings {
         command = match value {
+            // Whether it makes sense `config` says.
+            Value::Table(_) if OF_THE_OPERATOR.contains(&name.as_str()) => command,
             Value::Table(table) => of_command(command, &name, table, found)?,
             value => {
                 require_named(&name, found)?;

@@ -7,11 +7,12 @@
 //! host, a [`Reach`] keeps requests away from what only this machine or its network reaches. TLS is
 //! rustls with ring; a [`Trust`] says whose certificates are accepted.
 //!
-//! [`token_endpoint`] gets access tokens as OAuth has it, and [`form`] writes and reads the encoding
+//! [`egress`] is the proxy through which sandboxes reach a network. [`token_endpoint`] gets access tokens as OAuth has it, and [`form`] writes and reads the encoding
 //! of forms and queries.
 
 mod address;
 mod client;
+pub mod egress;
 mod endpoint;
 pub mod form;
 mod pool;

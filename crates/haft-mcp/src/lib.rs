@@ -20,9 +20,10 @@ mod server;
 
 pub use handle::{Handle, HandleError};
 pub use mount::{
-    AddedCommands, Change, Credential, CredentialFuture, Declared, DeclaredError, Grant, Health,
-    MountConfig, MountError, MountReport, Mounted, Mounts, OAuth, Origin, Peer, RenewalFuture,
-    SecretFuture, Secrets, Setting, SettingError, VaultEntry,
+    AddedCommands, Change, Confine, Confinement, Credential, CredentialFuture, Declared,
+    DeclaredError, Grant, Health, MountConfig, MountError, MountReport, MountRules, Mounted,
+    Mounts, Networking, OAuth, Origin, Peer, RenewalFuture, SandboxRoot, SecretFuture, Secrets,
+    Setting, SettingError, VaultEntry,
 };
 pub use principal::Principal;
 pub use questions::{Attached, Kind, Question, Questions, install};

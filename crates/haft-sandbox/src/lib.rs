@@ -17,6 +17,7 @@ pub mod shell;
 pub mod virtual_path;
 
 mod git;
+mod memory_group;
 mod sys;
 mod waiters;
 mod wire;

@@ -1,6 +1,11 @@
 //! What a sandbox allows: its roots, its network, and the limits of what runs in it.
 
 use crate::mounts::Mounts;
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a sandbox allows.
@@ -14,6 +19,10 @@ pub struct Policy {
     pub network: Network,
     /// How much `/tmp` holds, in bytes.
     pub tmp_bytes: u64,
+    /// How much memory everything in the sandbox may have together, in bytes.
+    pub memory_bytes: u64,
+    /// How that is enforced.
+    pub memory_limit: MemoryLimit,
     /// Whether to do without Landlock, a second opinion on files, where the kernel has none.
     pub landlock: Requirement,
 }
@@ -28,12 +37,101 @@ pub enum Writes {
 }
 
 /// The network that processes see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Network {
     /// None at all.
     Off,
+    /// None but a proxy that the caller runs outside, which decides what is reached.
+    Gateway(Gateway),
     /// The host's.
     Host,
+}
+
+/// The port of the sandbox's own loopback interface at which a gateway is found.
+pub const GATEWAY_PORT: u16 = 3128;
+
+/// Serves the proxy of a sandbox. It is given a socket that listens inside the sandbox's network
+/// namespace and is held outside of it: the connections that it accepts come from the sandbox, and those
+/// that it makes go from the host. Nothing else leads from the one to the other.
+#[derive(Clone)]
+pub struct Gateway {
+    reaches: Arc<str>,
+    serve: Arc<Serve>,
+}
+
+type Serve = dyn Fn(TcpListener) -> io::Result<Serving> + Send + Sync;
+
+/// A proxy at work, ended by being dropped.
+pub type Serving = Box<dyn Any + Send + Sync>;
+
+impl Gateway {
+    /// A gateway that begins to serve by a function, once for each sandbox; `reaches` says in words what is
+    /// reached through it, such as `the public internet`.
+    pub fn new(
+        reaches: &str,
+        serve: impl Fn(TcpListener) -> io::Result<Serving> + Send + Sync + 'static,
+    ) -> Self {
+        Self { reaches: reaches.into(), serve: Arc::new(serve) }
+    }
+
+    /// What is reached through it, in words.
+    pub fn reaches(&self) -> &str {
+        &self.reaches
+    }
+
+    pub(crate) fn serve(&self, listener: TcpListener) -> io::Result<Serving> {
+        (self.serve)(listener)
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("reaches", &self.reaches).finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    pub(crate) const fn kind(&self) -> NetworkKind {
+        match self {
+            Self::Off => NetworkKind::Off,
+            Self::Gateway(_) => NetworkKind::Gateway,
+            Self::Host => NetworkKind::Host,
+        }
+    }
+}
+
+/// The network as the stages of a sandbox are told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NetworkKind {
+    Off,
+    Gateway,
+    Host,
+}
+
+impl NetworkKind {
+    const ALL: [Self; 3] = [Self::Off, Self::Gateway, Self::Host];
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Gateway => "gateway",
+            Self::Host => "host",
+        }
+    }
+
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// How the memory of a whole sandbox is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// By a control group where one can be had, else by looking.
+    Group,
+    /// By looking at what its processes have, several times a second. Memory that no process has
+    /// mapped would not be seen, so memfds and segments of System V cannot be made.
+    Looking,
 }
 
 /// Whether a layer must be there.
@@ -53,15 +151,19 @@ impl Policy {
             writes: Writes::AsMounted,
             network: Network::Off,
             tmp_bytes: 256 << 20,
+            memory_bytes: Limits::WORK.memory_bytes,
+            memory_limit: MemoryLimit::Group,
             landlock: Requirement::Required,
         }
     }
 
-    /// The same, with every root read-only.
+    /// The same, with every root read-only and no network: for looking around.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.writes = Writes::None;
+        self.network = Network::Off;
         self.tmp_bytes = 16 << 20;
+        self.memory_bytes = Limits::LOOK.memory_bytes;
         self
     }
 }

@@ -12,6 +12,23 @@ pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(flags.difference(UnshareFlags::FILES)) }
 }
 
+/// Raises the loopback interface of this network namespace.
+pub(crate) fn raise_loopback() -> Result<(), Errno> {
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0));
+    let socket = socket.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    // SAFETY: all zeroes is a valid value of this plain structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request is a whole `ifreq` of ours, which the kernel only reads.
+    let answer = unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, std::ptr::from_ref(&request))
+    };
+    check(i64::from(answer))
+}
+
 const MOUNT_ATTR_RDONLY: u64 = 0x1;
 const MOUNT_ATTR_NOSUID: u64 = 0x2;
 const MOUNT_ATTR_NODEV: u64 = 0x4;

@@ -56,7 +56,7 @@ export function who(actor) {
  */
 export function sourceName(source) {
   if (typeof source === "string") return /** @type {Record<string, string>} */ ({
-    tool: "The tool", ownership: "Ownership", classifier: "What it does", executor: "Who runs it", exposure: "The session’s tools",
+    tool: "The tool", ownership: "Ownership", classifier: "What it does", executor: "Who runs it", exposure: "The session’s tools", floor: "The operator’s floor",
     environment: "The environment", level: "The session’s level",
   })[source] ?? source;
   const [kind, name] = Object.entries(source)[0] ?? ["", ""];

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
+use haft_http::egress::EgressSettings;
 use haft_mcp::{AddedCommands, Mounted, Mounts};
 use haft_runtime::registry::Registered;
 use haft_runtime::{Haft, fresh_bits};
@@ -46,6 +47,7 @@ struct Inner {
     invitation: Invitation,
     presence: Presence,
     webhooks: WebhookSettings,
+    egress: EgressSettings,
     metrics: Metrics,
     readiness: Readiness,
     shutdown: CancellationToken,
@@ -109,6 +111,7 @@ impl App {
             pages: if config.tls.is_some() { Pages::Encrypted } else { Pages::Any },
             invitation: Invitation::default(),
             webhooks: config.webhooks,
+            egress: config.egress.clone(),
             metrics: Metrics::default(),
             readiness: Readiness::default(),
             shutdown: CancellationToken::new(),
@@ -170,6 +173,11 @@ impl App {
 
     pub(crate) fn webhooks(&self) -> WebhookSettings {
         self.0.webhooks
+    }
+
+    /// What the operator says about the network of sandboxes.
+    pub(crate) fn egress(&self) -> &EgressSettings {
+        &self.0.egress
     }
 
     pub(crate) fn mounts(&self) -> Option<&Mounts> {

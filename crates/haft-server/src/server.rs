@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use haft_core::Millis;
+use haft_http::egress::EgressSettings;
 use haft_mcp::{AddedCommands, McpServer, Mounts};
 use haft_runtime::{Haft, supervise};
 use tokio::net::TcpListener;
@@ -64,6 +65,8 @@ pub struct Config {
     pub streams: StreamSettings,
     /// How webhooks are delivered.
     pub webhooks: WebhookSettings,
+    /// What the operator says about the network of sandboxes.
+    pub egress: EgressSettings,
     /// The certificate to serve HTTPS with; without it the listener speaks plain HTTP.
     pub tls: Option<Tls>,
 }
@@ -86,6 +89,7 @@ impl Default for Config {
             origins: Vec::new(),
             streams: StreamSettings::default(),
             webhooks: WebhookSettings::default(),
+            egress: EgressSettings::default(),
             tls: None,
         }
     }

@@ -142,9 +142,9 @@ pub(crate) fn permissions(context: &ToolContext, open: &Open) -> Value {
 pub(crate) fn environment(open: &Open, hand: Option<&Hand>) -> Value {
     let declared = open.config.agent.as_ref().and_then(|agent| agent.environment.as_ref());
     let id = declared.map_or("local-default", |environment| environment.id.as_str());
-    let network = match hand.map(|hand| hand.workspace().network) {
-        Some(Network::Host) => "enabled",
-        _ => "disabled",
+    let network = match hand.map(|hand| &hand.workspace().network) {
+        Some(Network::Host | Network::Gateway(_)) => "enabled",
+        Some(Network::Off) | None => "disabled",
     };
     let home = hand.map(|hand| hand.workspace().home.to_string());
     let mut environment = json!({

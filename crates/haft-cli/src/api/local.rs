@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use haft_http::egress::EgressSettings;
 use haft_mcp::Questions;
 use haft_runtime::Haft;
 use haft_server::{Config, InProcess};
 use tempfile::TempDir;
 
+use crate::config::ConfigFile;
 use crate::place::Place;
 use crate::serve::{self, ModelArgs};
 
@@ -38,9 +40,11 @@ impl Local {
         scratch: Option<TempDir>,
     ) -> anyhow::Result<Self> {
         let questions = Questions::new();
-        let haft = serve::start_for_command(place, models, &questions).await?;
+        let operator = ConfigFile::of_environment().operator()?;
+        let haft = serve::start_for_command(place, models, &questions, &operator).await?;
+        let egress = EgressSettings::clone(&operator.egress);
         let (uploads, data) = (Some(place.data.join("uploads")), Some(place.data.clone()));
-        let config = Config { uploads, data, ..Config::default() };
+        let config = Config { uploads, data, egress, ..Config::default() };
         let api = InProcess::start(haft.clone(), serve::fresh_key()?, config).await?;
         Ok(Self { api, haft, _scratch: scratch })
     }

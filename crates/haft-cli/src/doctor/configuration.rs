@@ -19,8 +19,9 @@ pub(super) fn examine() -> (Vec<Finding>, Option<Box<serve::Args>>) {
             Ok(args) => served = Some(args),
             Err(why) => problems.push(why),
         }
-        let servers = path.clone().map(|path| ConfigFile::at(path).servers());
-        if let Some(Err(error)) = servers {
+        let file = path.clone().map(ConfigFile::at);
+        let read = file.map(|file| file.servers().and_then(|_| file.operator()));
+        if let Some(Err(error)) = read {
             problems.push(format!("{error:#}"));
         }
     }

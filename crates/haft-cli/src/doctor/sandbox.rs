@@ -70,7 +70,8 @@ const fn fix(layer: Layer) -> &'static str {
     match layer {
         Layer::Landlock => "use Linux 6.12 or newer with Landlock among `CONFIG_LSM`",
         Layer::TotalMemory => {
-            "limit the server as a whole, such as by `MemoryMax=` of its systemd unit"
+            "run as root, or with `Delegate=memory pids` in the systemd unit, where control groups \
+             limit memory; else limit the server as a whole with `MemoryMax=`"
         }
         _ => "use a kernel that offers it",
     }

@@ -1,8 +1,11 @@
 //! `haft mcp`: the node's tools for one MCP client, over stdin and stdout, and the servers whose
 //! tools a node has.
 
+mod confined;
 mod mounted;
 mod servers;
+
+pub(crate) use confined::confining;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +14,8 @@ use haft_core::session::{Config, Driver, Limits};
 use haft_core::{Actor, ActorId, Millis};
 use haft_http::Reach;
 use haft_mcp::{
-    AddedCommands, Consent, McpServer, Mounts, Principal, Questions, ServerSettings, SessionUse,
+    AddedCommands, Consent, McpServer, MountRules, Mounts, Principal, Questions, ServerSettings,
+    SessionUse,
 };
 use haft_runtime::Haft;
 use haft_sandbox::launcher::Launcher;
@@ -52,6 +56,9 @@ enum Command {
     List(mounted::ListArgs),
     /// Accepts what a server changed or added, showing what that is.
     Accept(mounted::AcceptArgs),
+    /// Runs the program of a sandboxed server.
+    #[command(hide = true)]
+    Confined(confined::Args),
     /// Authorizes this node at a server that wants it: prints the address that a person opens.
     Authorize(mounted::AuthorizeArgs),
 }
@@ -93,6 +100,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Some(Command::Remove(args)) => servers::remove(&args),
         Some(Command::List(args)) => mounted::list(&args),
         Some(Command::Accept(args)) => mounted::accept(&args),
+        Some(Command::Confined(args)) => confined::run(&args),
         Some(Command::Authorize(args)) => mounted::authorize(&args),
     }
 }
@@ -129,11 +137,16 @@ async fn start(
     let hands = HandsSettings::new(Launcher::this_program());
     let hands = Hands::new(hands, move |_| Ok(workspace.clone()));
     let key = sealing_key(&data.join("sealing-key"))?;
+    // What it says about every agent only asks for more, unless the file was named.
+    let config = args.config.clone().map_or_else(ConfigFile::usual, ConfigFile::at);
+    let floor = config.operator()?.floor;
     let builder = Haft::builder().sealing_key(key.clone()).policy_file(rules::of(data)?);
+    let builder = builder.floor(floor);
     let builder = haft_mcp::install(builder, questions);
     let builder = haft_tools::install(builder, hands).registered()?;
     let with = (questions, key, tenant);
-    let mounts = mounts::made(builder.registry(), store.clone(), with, Reach::Public);
+    let rules = MountRules { added_reach: Reach::Public, confine: Some(confining(&config)) };
+    let mounts = mounts::made(builder.registry(), store.clone(), with, Reach::Public, rules);
     let configured = args.config.clone().map(|path| ConfigFile::at(path).servers()).transpose()?;
     mounts.restore(configured.unwrap_or_default(), AddedCommands::Refused).await?;
     Ok((builder.start(store)?, mounts))

@@ -246,7 +246,12 @@ fn place(server: &Value) -> String {
     let peer = &server["peer"];
     let words = peer["command"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let command = words.collect::<Vec<_>>().join(" ");
-    printable(peer["url"].as_str().unwrap_or(&command))
+    let place = printable(peer["url"].as_str().unwrap_or(&command));
+    match peer["sandbox"].as_bool() {
+        Some(true) => format!("{place}  (sandboxed)"),
+        Some(false) => format!("{place}  (NOT sandboxed: runs with the server's rights)"),
+        None => place,
+    }
 }
 
 fn text(value: &Value) -> String {

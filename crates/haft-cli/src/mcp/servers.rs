@@ -4,7 +4,8 @@
 //! that person configures it, and not over the network.
 
 use haft_core::ToolName;
-use haft_mcp::{Declared, Grant, OAuth, Setting};
+use haft_http::egress::HostRule;
+use haft_mcp::{Declared, Grant, Networking, OAuth, SandboxRoot, Setting};
 
 use crate::Verdict;
 use crate::config::ConfigFile;
@@ -30,6 +31,17 @@ pub(crate) struct AddArgs {
     /// `Authorization=Bearer vault://VAULT/CREDENTIAL`.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair)]
     headers: Vec<(String, Setting)>,
+    /// Runs the program in a sandbox: it sees the directories of --root and reaches the hosts of
+    /// --allow-host, and nothing else.
+    #[arg(long, requires = "command")]
+    sandbox: bool,
+    /// A directory that a sandboxed program sees, as `HOST=AT` or, to let it write, `HOST=AT:rw`.
+    #[arg(long = "root", value_name = "HOST=AT", value_parser = root, requires = "sandbox")]
+    roots: Vec<SandboxRoot>,
+    /// A host that a sandboxed program reaches: `example.com`, `example.com:8443`,
+    /// `*.example.com`.
+    #[arg(long = "allow-host", value_name = "HOST", requires = "sandbox")]
+    allowed_hosts: Vec<HostRule>,
     #[command(flatten)]
     oauth: OAuthArgs,
     /// How long one call may take.
@@ -90,7 +102,9 @@ pub(crate) struct RemoveArgs {
 
 pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
     let AddArgs { name, url, command, env, headers, oauth, timeout, config, .. } = args;
-    let (start_timeout, max_concurrent) = (args.start_timeout, args.max_concurrent);
+    let AddArgs { start_timeout, max_concurrent, .. } = args;
+    let AddArgs { sandbox, roots, allowed_hosts, .. } = args;
+    let networking = (!allowed_hosts.is_empty()).then_some(Networking::Limited { allowed_hosts });
     let (env, headers) = (env.into_iter().collect(), headers.into_iter().collect());
     let oauth = oauth.declared();
     if url.is_none() && command.is_empty() {
@@ -107,6 +121,9 @@ pub(super) fn add(args: AddArgs) -> anyhow::Result<Verdict> {
         timeout,
         start_timeout,
         max_concurrent,
+        sandbox,
+        roots,
+        networking,
         ..Declared::default()
     };
     declared.config(name.clone()).map_err(|error| {
@@ -129,6 +146,16 @@ pub(super) fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     trust::pin(config.path(), &left)?;
     eprintln!("`{name}` is no longer in `{}`", config.path().display());
     Ok(Verdict::Holds)
+}
+
+fn root(text: &str) -> Result<SandboxRoot, String> {
+    let expected = || format!("expected HOST=AT or HOST=AT:rw, found {text:?}");
+    let (host, at) = text.split_once('=').ok_or_else(expected)?;
+    let (at, write) = at.strip_suffix(":rw").map_or((at, false), |at| (at, true));
+    if host.is_empty() || !at.starts_with('/') {
+        return Err(expected());
+    }
+    Ok(SandboxRoot { host: host.to_owned(), at: at.to_owned(), write })
 }
 
 fn pair(text: &str) -> Result<(String, Setting), String> {

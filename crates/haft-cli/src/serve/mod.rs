@@ -1,5 +1,6 @@
 //! `haft serve`: the server, put together from arguments and environment.
 
+mod egress;
 mod encryption;
 mod readiness;
 mod streams;
@@ -13,6 +14,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -20,10 +22,14 @@ use haft_agent::provider::{Api, ApiKey, ProviderConfig};
 use haft_core::Millis;
 use haft_core::session::{Config as SessionConfig, Driver, Limits};
 use haft_http::Reach;
-use haft_mcp::{AddedCommands, McpServer, Mounts, Questions, ServerSettings, SessionUse};
+use haft_http::egress::EgressSettings;
+use haft_mcp::{
+    AddedCommands, McpServer, MountRules, Mounts, Questions, ServerSettings, SessionUse,
+};
 use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey, supervise};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
+use haft_server::vault_secrets;
 use haft_server::{Config, ModelSettings, Models, Server, Tls, WebhookSettings};
 use haft_store::{Store, Tenant};
 use haft_tools::{Hands, HandsSettings};
@@ -31,12 +37,14 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use self::egress::EgressGate;
 use self::encryption::Encryption;
 use self::streams::StreamArgs;
 use self::watching::WatchArgs;
 use crate::Verdict;
 use crate::api::ServerNote;
-use crate::config::{ConfigFile, DeclaredServers};
+use crate::config::{ConfigFile, DeclaredServers, Operator};
+use crate::mcp::confining;
 use crate::mounts;
 use crate::place::{Place, is_in_use};
 use crate::private;
@@ -100,6 +108,10 @@ pub(crate) struct Args {
     /// rights of this process.
     #[arg(long)]
     allow_mcp_commands: bool,
+    /// Lets admins mount MCP servers over HTTP at addresses of this machine and of private networks.
+    /// Those of the configuration may be anywhere.
+    #[arg(long, env = "HAFT_MCP_ALLOW_PRIVATE")]
+    mcp_allow_private: bool,
     /// How long a request of an MCP client waits for someone before it is answered with a handle
     /// to come back with.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
@@ -209,14 +221,18 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     }
     let configured = args.config.configured()?;
     let obeyed = configured.digest;
-    let (haft, mounts) = start(args, configured, &questions).await?;
+    let operator = args.config.operator()?;
+    let (haft, mounts) = start(args, configured, &questions, &operator).await?;
     let (config_file, followed) = (args.config.clone(), mounts.clone());
     let follow = move || mounts::follow(config_file.clone(), obeyed, followed.clone());
     drop(tokio::spawn(supervise(haft.store().clone(), "mounts", follow)));
     let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let local_key = fresh_key()?;
     let tls = encryption.as_ref().map(|it| it.tls.clone());
-    let config = config(args, &local_key, (mcp, mounts), tls.clone());
+    let config = Config {
+        egress: EgressSettings::clone(&operator.egress),
+        ..config(args, &local_key, (mcp, mounts), tls.clone())
+    };
     let server = Server::bind(haft.clone(), listener, config).await?;
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -301,6 +317,7 @@ fn config(
             reach: args.reach(),
             give_up_after: args.webhook_give_up_after,
         },
+        egress: EgressSettings::default(),
         client_grace: Some(CLIENT_GRACE),
         tls,
     }
@@ -365,14 +382,20 @@ async fn start(
     args: &Args,
     configured: DeclaredServers,
     questions: &Questions,
+    operator: &Operator,
 ) -> anyhow::Result<(Haft, Mounts)> {
-    let Prepared { builder, store, key } = Prepared::soon(args, questions).await?;
+    let Prepared { builder, store, key } = Prepared::soon(args, questions, operator).await?;
     let mut builder = builder.registered()?;
     if let Some(ahead) = args.clock_ahead {
         builder = builder.clock(Clock::Ahead(ahead));
     }
     let with = (questions, key, Tenant::new("default")?);
-    let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach());
+    let added_reach = match args.mcp_allow_private {
+        true => Reach::Anywhere,
+        false => Reach::Public,
+    };
+    let rules = MountRules { added_reach, confine: Some(confining(&args.config)) };
+    let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach(), rules);
     mounts.restore(configured.servers, added_commands(args)).await?;
     Ok((builder.start(store)?, mounts))
 }
@@ -386,10 +409,10 @@ struct Prepared {
 
 impl Prepared {
     /// Waits for a command that has the store, which most have for a moment only.
-    async fn soon(args: &Args, questions: &Questions) -> anyhow::Result<Self> {
+    async fn soon(args: &Args, questions: &Questions, operator: &Operator) -> anyhow::Result<Self> {
         let deadline = Instant::now() + STORE_WAIT;
         loop {
-            match Self::over(&args.place, &args.models, questions).await {
+            match Self::over(&args.place, &args.models, questions, operator).await {
                 Err(error) if is_in_use(&error) && Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -402,6 +425,7 @@ impl Prepared {
         place: &Place,
         models: &ModelArgs,
         questions: &Questions,
+        operator: &Operator,
     ) -> anyhow::Result<Self> {
         let data = &place.data;
         place.make()?;
@@ -410,16 +434,31 @@ impl Prepared {
         let launcher = Launcher::this_program();
         let key = sealing_key(&data.join("sealing-key"))?;
         let rules = rules::of(data)?;
+        let egress = egress_gate(operator, &store, &key)?;
         let (data, sessions) = (data.clone(), store.clone());
         let hands = Hands::finding(HandsSettings::new(launcher), move |session| {
-            workspace::of(sessions.clone(), data.clone(), session)
+            workspace::of(sessions.clone(), data.clone(), Arc::clone(&egress), session)
         });
         let models = Models::new(models.settings());
         let builder = Haft::builder().sealing_key(key.clone()).policy_file(rules).model(models);
+        let builder = builder.floor(operator.floor);
         let builder = haft_server::install(haft_mcp::install(builder, questions));
         let builder = haft_tools::install(builder, hands);
         Ok(Self { builder, store, key })
     }
+}
+
+/// What gives sessions their networks, with credentials from the vaults of the first tenant.
+fn egress_gate(
+    operator: &Operator,
+    store: &Store,
+    key: &SealingKey,
+) -> anyhow::Result<Arc<EgressGate>> {
+    let tenant = Tenant::new("default")?;
+    let secrets = vault_secrets(store.clone(), tenant.clone(), key.clone(), Reach::Public);
+    let gate = EgressGate::new(Arc::clone(&operator.egress), secrets, tenant);
+    let bad = |why| Trouble::new(Code::BadConfig, "the configuration cannot be used").why(why);
+    Ok(Arc::new(gate.map_err(bad)?))
 }
 
 /// Starts a node for a command that works where no server runs. It mounts no other servers: that
@@ -428,8 +467,10 @@ pub(crate) async fn start_for_command(
     place: &Place,
     models: &ModelArgs,
     questions: &Questions,
+    operator: &Operator,
 ) -> anyhow::Result<Haft> {
-    let Prepared { builder, store, .. } = Prepared::over(place, models, questions).await?;
+    let Prepared { builder, store, .. } =
+        Prepared::over(place, models, questions, operator).await?;
     Ok(builder.start(store)?)
 }
 

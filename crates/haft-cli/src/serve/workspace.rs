@@ -1,26 +1,30 @@
 //! Where each session works: a directory of its own, with the network of its environment.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use haft_core::SessionId;
 use haft_core::session::{Network as Wanted, Open};
 use haft_sandbox::mounts::{Access, Mounts, Root};
-use haft_sandbox::policy::Network;
 use haft_sandbox::virtual_path::VirtualPath;
 use haft_server::{Placed, SKILLS_MOUNTED_AT, UPLOADS_MOUNTED_AT, place_skills, place_uploads};
 use haft_store::Store;
 use haft_tools::Workspace;
 
+use super::egress::EgressGate;
+
 /// Opens the workspace of a session, making its directory when it first needs one.
 pub(super) async fn of(
     store: Store,
     data: PathBuf,
+    egress: Arc<EgressGate>,
     session: SessionId,
 ) -> Result<Workspace, String> {
     let loaded = store.load(session).await.map_err(|error| error.to_string())?;
     let open = loaded.as_ref().and_then(|loaded| loaded.state.as_open());
-    let agent = open.and_then(|open| open.config.agent.as_ref());
-    let environment = agent.and_then(|agent| agent.environment.as_ref());
+    let wanted = open.map_or(&Wanted::Off, |open| open.config.network());
+    let tenant = loaded.as_ref().map(|loaded| &loaded.tenant);
+    let network = egress.network(wanted, tenant)?;
     let home_of = shared_with(&store, session, open).await.map_err(|error| error.to_string())?;
     let host = data.join("workspaces").join(home_of.to_string());
     std::fs::create_dir_all(&host).map_err(|error| error.to_string())?;
@@ -39,10 +43,7 @@ pub(super) async fn of(
     }
     let mounts = Mounts::open(roots).map_err(|error| error.to_string())?;
     let mut workspace = Workspace::new(mounts, home);
-    workspace.network = match environment.map(|environment| environment.network) {
-        Some(Wanted::Host) => Network::Host,
-        Some(Wanted::Off) | None => Network::Off,
-    };
+    workspace.network = network;
     Ok(workspace)
 }
 

@@ -8,8 +8,10 @@ mod bench;
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
 mod commands;
+mod confined;
 mod doctor;
 mod duel;
+mod egress;
 mod faults;
 mod git_attacks;
 mod golden;

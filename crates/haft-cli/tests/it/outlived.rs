@@ -12,13 +12,13 @@ use crate::mcp::until;
 use crate::serving::Serving;
 
 /// The model that has `bash` run what it is told, killed when it is dropped.
-struct BashModel {
+pub(crate) struct BashModel {
     process: Child,
     url: String,
 }
 
 impl BashModel {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut process = Command::new("setpriv")
             // The kernel kills it when the test's thread ends, however it ends.
@@ -34,9 +34,18 @@ impl BashModel {
     }
 
     fn serve(&self, data: &Path) -> Serving {
-        let mut command = Serving::command(data, &[]);
+        self.serve_with(data, &[])
+    }
+
+    /// Starts a server whose agents have this model.
+    pub(crate) fn serve_with(&self, data: &Path, more: &[&str]) -> Serving {
+        self.serve_by(Serving::command(data, more), None)
+    }
+
+    /// The same by a command, with the key that the server has.
+    pub(crate) fn serve_by(&self, mut command: Command, key: Option<&str>) -> Serving {
         command.env("ANTHROPIC_BASE_URL", &self.url).env("ANTHROPIC_API_KEY", "sk-none");
-        Serving::answering(command.spawn().unwrap(), None).unwrap()
+        Serving::answering(command.spawn().unwrap(), key).unwrap()
     }
 }
 

@@ -41,6 +41,8 @@ pub enum Source {
     Rule(String),
     /// The permission policy of the session's agent.
     Agent,
+    /// The operator's floor under what agents' policies may allow.
+    Floor,
     /// The session's level of oversight.
     Level,
     /// A standing grant.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::spend::{Allowance, narrowed};
-use super::toolset::{Agent, Toolset};
+use super::toolset::{Agent, Network, Toolset};
 use crate::permission::{Exposure, Level, Profile};
 use crate::time::Millis;
 
@@ -74,6 +74,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns the network that its commands have: its environment's, or none.
+    pub fn network(&self) -> &Network {
+        let environment = self.agent.as_ref().and_then(|agent| agent.environment.as_ref());
+        environment.map_or(&Network::Off, |environment| &environment.network)
+    }
+
     /// Returns the agent of a name, or of an id, to which work may be given.
     pub fn colleague(&self, named: &str) -> Option<&Colleague> {
         let by_name = self.roster.iter().find(|colleague| colleague.name == named);

@@ -51,6 +51,6 @@ pub use spend::Allowance;
 pub use state::{Activity, Call, DecidedBy, OnAbsent, Open, Phase, State, Stopping};
 pub use summary::Summary;
 pub use suspension::{Decided, DecidedKind, Preview, SuspendReason, Suspension, SuspensionKind};
-pub use toolset::{Agent, Environment, McpTool, Network, Toolset};
+pub use toolset::{Agent, AllowedHosts, Environment, McpTool, Network, Toolset};
 pub use usage::{ContextUse, Counted, Usage};
 pub use wake::{Directive, FollowUp, Learning, LearningKind, Next, Priority, Wake};

@@ -34,14 +34,29 @@ pub struct Environment {
     pub network: Network,
 }
 
-/// The network that an environment gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The network that an environment gives to the commands in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// None at all.
+    #[default]
     Off,
-    /// The host's.
+    /// The host's own, with everything that the host reaches, Haft's port included.
     Host,
+    /// The public internet, and nothing of this machine or of private networks.
+    Public,
+    /// Only these hosts.
+    Limited(AllowedHosts),
+}
+
+/// The hosts that commands of an environment reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AllowedHosts {
+    /// Names, with a port where it is not 80 or 443; `*.example.com` for every name below one.
+    pub hosts: Vec<String>,
+    /// Whether the package registries that the operator names are among them.
+    pub package_managers: bool,
 }
 
 /// The tools as one session knows them.

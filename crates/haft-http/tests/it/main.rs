@@ -3,3 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a broken assumption fails the test")]
 
 mod connections;
+mod egress;

@@ -18,7 +18,7 @@ impl Mounts {
         }
         let tokens = Tokens::new(self.0.safe.clone(), config.name.clone(), url, Arc::clone(desk));
         let (authorizations, secrets) = (self.0.authorizations.clone(), self.0.secrets.clone());
-        Some(Authorizer::new((url, oauth.clone()), tokens, authorizations, secrets))
+        Some(Authorizer::new((url, config.reach, oauth.clone()), tokens, authorizations, secrets))
     }
 
     /// Begins to authorize this node at a server, and returns the address that a person opens.

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use haft_core::{Millis, ToolName};
+use haft_http::egress::HostRule;
 use serde::{Deserialize, Serialize};
 
 use super::oauth::OAuth;
@@ -57,6 +58,56 @@ pub struct Declared {
     /// The largest message that is read from it, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_message_bytes: Option<u64>,
+    /// Whether the program runs in a sandbox. Without it, it has the rights of this process.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sandbox: bool,
+    /// The directories that a sandboxed program sees.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<SandboxRoot>,
+    /// What a sandboxed program reaches; nothing unless this is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub networking: Option<Networking>,
+}
+
+/// A directory that a sandboxed program sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxRoot {
+    /// Where it is on the host.
+    pub host: String,
+    /// Where the program sees it.
+    pub at: String,
+    /// Whether the program may change what is in it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub write: bool,
+}
+
+/// What a sandboxed program reaches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Networking {
+    /// The public internet.
+    Unrestricted {},
+    /// These hosts only.
+    Limited {
+        /// Names, with a port where it is not 80 or 443.
+        allowed_hosts: Vec<HostRule>,
+    },
+}
+
+/// What a mounted program may see and reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confinement {
+    /// The directories that it sees.
+    pub roots: Vec<SandboxRoot>,
+    /// What it reaches, if anything.
+    pub networking: Option<Networking>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What is wrong with the description of a server.
@@ -155,7 +206,23 @@ impl Declared {
             let bytes = within("max_message_bytes", MESSAGE_BYTES, "bytes", bytes)?;
             config.max_message_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
+        config.confinement = self.confinement()?;
         Ok(config)
+    }
+
+    fn confinement(&self) -> Result<Option<Confinement>, DeclaredError> {
+        let misplaced =
+            |member| DeclaredError::Misplaced { member, of: "a `command` and `sandbox = true`" };
+        match self.sandbox {
+            true if self.command.is_empty() => Err(misplaced("sandbox")),
+            true => {
+                let (roots, networking) = (self.roots.clone(), self.networking.clone());
+                Ok(Some(Confinement { roots, networking }))
+            }
+            false if !self.roots.is_empty() => Err(misplaced("roots")),
+            false if self.networking.is_some() => Err(misplaced("networking")),
+            false => Ok(None),
+        }
     }
 
     fn peer(&self) -> Result<Peer, DeclaredError> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_core::Digest;
+use haft_http::Reach;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{
@@ -103,6 +104,8 @@ pub(super) struct Bounds {
     pub(super) message_bytes_max: usize,
     /// How many calls are sent at once, at most.
     pub(super) calls_max: usize,
+    /// Which addresses the server may be at.
+    pub(super) reach: Reach,
 }
 
 /// What lets this node in at a server.
@@ -424,7 +427,8 @@ impl Link {
                     .custom_headers(headers)
                     .max_concurrent_requests(self.bounds.calls_max + OTHER_REQUESTS)
                     .max_sse_event_size(self.bounds.message_bytes_max);
-                let peer = HttpPeer::new(url, self.access().await?).map_err(Unconnected::Failed)?;
+                let peer = HttpPeer::new(url, self.access().await?, self.bounds.reach)
+                    .map_err(Unconnected::Failed)?;
                 Carrier::Http(StreamableHttpClientTransport::with_client(peer, config))
             }
         };

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use haft_core::{Actor, Digest, Millis, ToolName};
+use haft_http::Reach;
 use haft_runtime::registry::{Finding, RegisterError, Registry, lint_definition};
 use haft_runtime::{Clock, supervise};
 use haft_store::{Store, Tenant};
@@ -45,7 +46,7 @@ use pins::Pins;
 use sessions::Sessions;
 use tool::MountedTool;
 
-pub use declared::{Declared, DeclaredError};
+pub use declared::{Confinement, Declared, DeclaredError, Networking, SandboxRoot};
 pub use error::MountError;
 pub use link::{Health, Peer};
 pub use oauth::{Grant, OAuth};
@@ -78,6 +79,10 @@ pub struct MountConfig {
     pub max_concurrent: u32,
     /// The same for single tools, by the names that the server gives them.
     pub tool_limits: BTreeMap<String, u32>,
+    /// Which addresses a server on the network may be at.
+    pub reach: Reach,
+    /// What a program may reach; without it, it runs with the rights of this process.
+    pub confinement: Option<Confinement>,
 }
 
 /// How many calls of a server are sent at once unless its mount says otherwise.
@@ -99,6 +104,8 @@ impl MountConfig {
             max_message_bytes: MAX_MESSAGE_BYTES,
             max_concurrent: MAX_CONCURRENT,
             tool_limits: BTreeMap::new(),
+            reach: Reach::Anywhere,
+            confinement: None,
         }
     }
 
@@ -107,6 +114,7 @@ impl MountConfig {
             connect_timeout: self.connect_timeout,
             message_bytes_max: self.max_message_bytes,
             calls_max: self.max_concurrent as usize,
+            reach: self.reach,
         }
     }
 }
@@ -144,6 +152,30 @@ pub enum AddedCommands {
     Allowed,
 }
 
+/// Returns the words of a command that runs whatever is written after them in a sandbox.
+pub type Confine = dyn Fn(&Confinement) -> Vec<String> + Send + Sync;
+
+/// What a node keeps to when it mounts servers.
+#[derive(Clone)]
+pub struct MountRules {
+    /// Which addresses a server may be at that somebody added while the node ran.
+    pub added_reach: Reach,
+    /// How programs are confined; without it, one that is to be confined is not mounted.
+    pub confine: Option<Arc<Confine>>,
+}
+
+impl Default for MountRules {
+    fn default() -> Self {
+        Self { added_reach: Reach::Anywhere, confine: None }
+    }
+}
+
+impl std::fmt::Debug for MountRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MountRules").field("added_reach", &self.added_reach).finish_non_exhaustive()
+    }
+}
+
 /// A mounted server, as it stands.
 #[derive(Debug, Clone)]
 pub struct Mounted {
@@ -171,6 +203,7 @@ struct Shared {
     /// Where tokens are kept.
     safe: Safe,
     authorizations: Authorizations,
+    rules: MountRules,
     mounted: Mutex<BTreeMap<ToolName, Arc<Mount>>>,
 }
 
@@ -194,6 +227,18 @@ impl Mounts {
         secrets: Secrets,
         tenant: Tenant,
     ) -> Self {
+        Self::with_rules(registry, store, questions, secrets, tenant, MountRules::default())
+    }
+
+    /// The same, for a node that keeps to rules.
+    pub fn with_rules(
+        registry: Registry,
+        store: Store,
+        questions: Questions,
+        secrets: Secrets,
+        tenant: Tenant,
+        rules: MountRules,
+    ) -> Self {
         let safe = Safe { store: store.clone(), tenant: tenant.clone(), key: secrets.key() };
         Self(Arc::new(Shared {
             registry,
@@ -204,6 +249,7 @@ impl Mounts {
             sessions: Sessions::of(store.clone(), tenant.clone()),
             pins: Pins::new(store.clone(), tenant.clone()),
             kept: Kept { store, tenant },
+            rules,
             mounted: Mutex::default(),
         }))
     }
@@ -239,7 +285,8 @@ impl Mounts {
                 tracing::warn!(%name, "an added server is a command, which is not allowed here");
                 continue;
             }
-            self.restore_one(declared.config(name)?, Origin::Added).await?;
+            let config = self.added(name, &declared)?;
+            self.restore_one(config, Origin::Added).await?;
         }
         Ok(())
     }
@@ -295,10 +342,15 @@ impl Mounts {
         declared: &Declared,
         by: &Actor,
     ) -> Result<MountReport, MountError> {
-        let config = declared.config(name.clone())?;
+        let config = self.added(name.clone(), declared)?;
         let report = self.mount_as(config, Origin::Added, by).await?;
         self.0.kept.put(&name, Some(declared), by, Clock::System.now()).await?;
         Ok(report)
+    }
+
+    fn added(&self, name: ToolName, declared: &Declared) -> Result<MountConfig, MountError> {
+        let config = declared.config(name)?;
+        Ok(MountConfig { reach: self.0.rules.added_reach, ..config })
     }
 
     async fn mount_as(
@@ -327,12 +379,30 @@ impl Mounts {
         }
         let desk = Arc::new(Desk::new(self.0.questions.clone()));
         let authorizer = self.authorizer(&config, &desk);
-        let (peer, secrets) = (config.peer.clone(), self.0.secrets.clone());
+        let (peer, secrets) = (self.confined(&config)?, self.0.secrets.clone());
         let admission = Admission::Own(authorizer.map(Box::new));
         let own = Link::new(peer, config.bounds(), desk, secrets.clone(), admission);
         let links = Links::new(own, &config, secrets, self.0.questions.clone());
         let (report, stocktaking) = (Mutex::default(), tokio::sync::Mutex::default());
         Ok(Arc::new(Mount { config, origin, links: Arc::new(links), report, stocktaking }))
+    }
+
+    /// Returns how a server is started: a program that is to be confined, by what confines it.
+    fn confined(&self, config: &MountConfig) -> Result<Peer, MountError> {
+        let (Peer::Command { program, args, env }, Some(confinement)) =
+            (&config.peer, &config.confinement)
+        else {
+            return Ok(config.peer.clone());
+        };
+        let unconfined = || MountError::Unreachable {
+            name: config.name.clone(),
+            message: "it is to run in a sandbox, and this node has none for it".to_owned(),
+        };
+        let confine = self.0.rules.confine.as_ref().ok_or_else(unconfined)?;
+        let words = confine(confinement).into_iter().chain([program.clone()]);
+        let mut words = words.chain(args.iter().cloned());
+        let program = words.next().ok_or_else(unconfined)?;
+        Ok(Peer::Command { program, args: words.collect(), env: env.clone() })
     }
 
     /// Takes a server's tools away and ends the connection.

@@ -191,7 +191,11 @@ impl Secrets {
     }
 
     /// Returns a value as whoever needs it gets it.
-    pub(super) async fn value(&self, name: &str, setting: &Setting) -> Result<String, String> {
+    ///
+    /// # Errors
+    ///
+    /// When the secret that it refers to cannot be had.
+    pub async fn value(&self, name: &str, setting: &Setting) -> Result<String, String> {
         let settings = BTreeMap::from([(name.to_owned(), setting.clone())]);
         let mut values = self.resolved(&settings, &mut Vec::new()).await?;
         Ok(values.remove(name).unwrap_or_default())

@@ -84,9 +84,13 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 impl HttpPeer {
-    pub(super) fn new(url: &str, access: Option<Arc<Access>>) -> Result<Self, String> {
+    pub(super) fn new(
+        url: &str,
+        access: Option<Arc<Access>>,
+        reach: Reach,
+    ) -> Result<Self, String> {
         let endpoint = Endpoint::exactly(url).map_err(|error| error.to_string())?;
-        let client = Client::reaching(Reach::Anywhere, endpoint, TIMEOUTS, Trust::shared());
+        let client = Client::reaching(reach, endpoint, TIMEOUTS, Trust::shared());
         let client = client.map_err(|error| error.to_string())?.pooled();
         Ok(Self { client, access })
     }

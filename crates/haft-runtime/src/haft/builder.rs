@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use haft_core::permission::Floor;
 use haft_core::session::Config;
 use haft_core::tool::Definition;
 use haft_core::{Actor, SessionId, ToolName};
@@ -35,6 +36,7 @@ pub struct HaftBuilder {
     middleware: Vec<Arc<dyn Middleware>>,
     verifiers: Vec<Arc<dyn Verifier>>,
     policies: Vec<Arc<dyn Policy>>,
+    floor: Floor,
     selectors: Vec<Arc<dyn Selector>>,
     advisers: Vec<Arc<dyn Adviser>>,
     model: Option<Arc<dyn Model>>,
@@ -172,6 +174,12 @@ impl HaftBuilder {
         self
     }
 
+    /// Sets the least that becomes of calls, whatever the policies of agents allow.
+    pub fn floor(mut self, floor: Floor) -> Self {
+        self.floor = floor;
+        self
+    }
+
     /// Adds the rules of a file, each a source of its own.
     #[cfg(feature = "policy-file")]
     pub fn policy_file(mut self, file: PolicyFile) -> Self {
@@ -271,6 +279,7 @@ impl HaftBuilder {
             middleware: self.middleware,
             verifiers: self.verifiers,
             policies: self.policies,
+            floor: self.floor,
             selectors: self.selectors,
             advisers: self.advisers,
             model: self.model,

@@ -296,6 +296,7 @@ impl Haft {
             opened_by: &open.opened_by,
             spec: registered.spec(),
             arguments: edited(&resolution).unwrap_or(&waiting.arguments),
+            config: &open.config,
             store: Some(self.store()),
         };
         let policy = self.toolbox.policy_facts(wish).await;

@@ -37,7 +37,9 @@ impl Haft {
             .into_iter()
             .filter(|tool| config.exposure.permits(tool.name()))
             .map(|tool| {
-                let facts = heard(&config.toolset, tool.name(), PolicyFacts::default());
+                let mut facts = PolicyFacts::default();
+                facts.reports.extend(self.toolbox.floor(tool.spec(), config));
+                let facts = heard(&config.toolset, tool.name(), facts);
                 let derivation = Question {
                     contract: tool.spec().contract(),
                     arguments: &arguments,
@@ -112,7 +114,7 @@ impl Haft {
         let session = fresh_bits(self.toolbox.now()).map(SessionId::from_bits);
         let session = session.map_err(|error| ToolError::internal(error.to_string()))?;
         let (opened_by, store) = (actor, None);
-        let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
+        let wish = Wish { session, opened_by, spec, arguments: &arguments, config, store };
         let facts = self.toolbox.policy_facts(wish).await;
         let mut reports = heard(&config.toolset, &spec.name, facts).reports;
         for (source, Opinion { verdict, reason }) in file.says(&spec.name, &arguments) {

@@ -155,6 +155,7 @@ impl Haft {
             opened_by: &open.opened_by,
             spec: registered.spec(),
             arguments: &waiting.arguments,
+            config: &open.config,
             store: Some(self.store()),
         };
         Some(self.toolbox.policy_facts(wish).await)

@@ -42,7 +42,8 @@ impl ToolContext {
         let spec = tool.spec();
         let arguments = Arguments::plain(spec.redaction.record_view(arguments));
         let (session, opened_by, store) = (open.session, &open.opened_by, self.store());
-        let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
+        let config = &open.config;
+        let wish = Wish { session, opened_by, spec, arguments: &arguments, config, store };
         let facts = self.surroundings().policies.facts(wish).await;
         let PolicyFacts { reports, unmet_precondition } =
             heard(&open.config.toolset, &spec.name, facts);

@@ -9,7 +9,7 @@ use haft_core::session::{
     AnswerDetails, Check, Config, ContextSummarised, Event, Input, MODEL_ASKS_MAX, ModelAnswered,
     ModelFailed, Narrowed, Open, Phase, PolicyFacts, Proposal, ProviderResult, SoundCall,
 };
-use haft_core::tool::{Contract, Executor};
+use haft_core::tool::{Contract, Executor, ToolSpec};
 use haft_core::{
     Actor, Arguments, CallId, ContentBlock, ErrorClass, Failure, ProviderCallId, SessionId,
     ToolName, WakeId,
@@ -94,9 +94,9 @@ impl Toolbox {
             Ok(arguments) => arguments,
             Err(error) => return Check::Invalid { message: error.to_string() },
         };
-        let Asker { session, opened_by, .. } = asker;
+        let Asker { session, opened_by, config } = asker;
         let store = self.store.as_ref();
-        let wish = Wish { session, opened_by, spec, arguments: &arguments, store };
+        let wish = Wish { session, opened_by, spec, arguments: &arguments, config, store };
         let policy = self.policy_facts(wish).await;
         let policy = own_tools::heard(&asker.config.toolset, &spec.name, policy);
         let policy = self.with_doubt_of_references(policy, &arguments);
@@ -170,6 +170,11 @@ impl Toolbox {
             facts.reports.push(SourceReport { source, report });
         }
         facts
+    }
+
+    /// Returns what the operator's floor says about calls of a tool in a session.
+    pub(crate) fn floor(&self, spec: &ToolSpec, config: &Config) -> Option<SourceReport> {
+        self.policies.floor(spec, config)
     }
 
     pub(crate) fn policy_sources(&self) -> Vec<Source> {
@@ -349,8 +354,8 @@ impl Toolbox {
     async fn may_offer(&self, open: &Open, tool: &Registered) -> bool {
         let (session, opened_by) = (open.session, &open.opened_by);
         let arguments = Arguments::plain(Map::new());
-        let store = self.store.as_ref();
-        let wish = Wish { session, opened_by, spec: tool.spec(), arguments: &arguments, store };
+        let (spec, config, store) = (tool.spec(), &open.config, self.store.as_ref());
+        let wish = Wish { session, opened_by, spec, arguments: &arguments, config, store };
         let facts = self.policy_facts(wish).await;
         let question = Question {
             contract: tool.spec().contract(),

@@ -73,9 +73,13 @@ impl Toolbox {
                 let (session, opened_by) = (run.scope.session, &run.scope.actor);
                 let store = self.store.as_ref();
                 let arguments = &arguments;
-                self.policy_facts(Wish { session, opened_by, spec, arguments, store }).await
+                let wish = Wish { session, opened_by, spec, arguments, config, store };
+                self.policy_facts(wish).await
             }
-            false => PolicyFacts::default(),
+            false => PolicyFacts {
+                reports: self.policies.floor(spec, config).into_iter().collect(),
+                unmet_precondition: None,
+            },
         };
         let question = Question {
             contract: spec.contract(),

@@ -54,8 +54,9 @@ impl Toolbox {
         };
         let (session, spec) = (run.scope.session, prepared.registered.spec());
         let store = self.store.as_ref();
-        let opened_by = whose.opened_by;
-        let wish = Wish { session, opened_by, spec, arguments: &call.arguments, store };
+        let Whose { opened_by, config } = whose;
+        let arguments = &call.arguments;
+        let wish = Wish { session, opened_by, spec, arguments, config, store };
         if let Some(failure) = self.no_longer_met(wish).await {
             return AttemptReport::Returned(Returned::from(CallResult::Err(failure)));
         }

@@ -25,6 +25,7 @@ mod sealing;
 use std::fmt;
 use std::sync::Arc;
 
+use haft_core::permission::Floor;
 use haft_core::session::{AttemptEnded, Call, Input, Open, Previewed, ToolChange, Verified};
 use haft_core::tool::{
     Classification, Executor, FsAccess, Mutates, ProcessUse, Recovery, Redaction, ToolSpec,
@@ -66,6 +67,7 @@ pub(crate) struct Parts {
     pub(crate) middleware: Vec<Arc<dyn Middleware>>,
     pub(crate) verifiers: Vec<Arc<dyn Verifier>>,
     pub(crate) policies: Vec<Arc<dyn Policy>>,
+    pub(crate) floor: Floor,
     pub(crate) selectors: Vec<Arc<dyn Selector>>,
     pub(crate) advisers: Vec<Arc<dyn Adviser>>,
     pub(crate) model: Option<Arc<dyn Model>>,
@@ -97,7 +99,7 @@ impl Toolbox {
         let artifacts = Artifacts::new(store.clone(), clock.clone());
         let redactor = Redactor::new(&secrets);
         let sealer = Sealer::new(store.clone(), sealing_key, clock.clone());
-        let policies = Policies::new(parts.policies);
+        let policies = Policies::new(parts.policies, parts.floor);
         let surroundings = Surroundings {
             registry: registry.clone(),
             policies: policies.clone(),

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use haft_core::permission::{Report, Source, SourceReport, Verdict};
-use haft_core::session::PolicyFacts;
+use haft_core::permission::{Floor, Report, Source, SourceReport, Verdict};
+use haft_core::session::{Config, PolicyFacts};
 use haft_core::tool::{Precondition, ToolSpec};
 use haft_core::{Actor, Arguments, SessionId};
 use haft_store::Store;
@@ -23,6 +23,8 @@ pub struct Wish<'a> {
     pub spec: &'a ToolSpec,
     /// The arguments, as they may be recorded.
     pub arguments: &'a Arguments,
+    /// How the session is configured.
+    pub config: &'a Config,
     /// Where the session's log is; a call made by hand has none.
     pub store: Option<&'a Store>,
 }
@@ -70,21 +72,24 @@ pub struct Opinion {
     pub reason: String,
 }
 
-/// Every outside source of permission of a node; a clone shares them.
+/// Every outside source of permission of a node, and its operator's floor; a clone shares them.
 #[derive(Clone, Default)]
-pub(crate) struct Policies(Arc<[Arc<dyn Policy>]>);
+pub(crate) struct Policies {
+    each: Arc<[Arc<dyn Policy>]>,
+    floor: Floor,
+}
 
 impl Policies {
-    pub(crate) fn new(policies: Vec<Arc<dyn Policy>>) -> Self {
-        Self(policies.into())
+    pub(crate) fn new(policies: Vec<Arc<dyn Policy>>, floor: Floor) -> Self {
+        Self { each: policies.into(), floor }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.each.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn Policy>> {
-        self.0.iter()
+        self.each.iter()
     }
 
     /// Returns what the sources are called.
@@ -94,12 +99,19 @@ impl Policies {
 
     /// Returns the precondition that does not hold.
     pub(crate) async fn unmet(&self, wish: Wish<'_>) -> Option<String> {
-        unmet(&self.0, wish).await
+        unmet(&self.each, wish).await
     }
 
-    /// Asks every source.
+    /// Asks every source, the floor last.
     pub(crate) async fn facts(&self, wish: Wish<'_>) -> PolicyFacts {
-        facts(&self.0, wish).await
+        let mut facts = facts(&self.each, wish).await;
+        facts.reports.extend(self.floor(wish.spec, wish.config));
+        facts
+    }
+
+    /// Returns what the operator's floor says about calls of a tool in a session.
+    pub(crate) fn floor(&self, spec: &ToolSpec, config: &Config) -> Option<SourceReport> {
+        self.floor.report(spec, config.network())
     }
 }
 

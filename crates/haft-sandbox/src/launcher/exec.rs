@@ -1,7 +1,8 @@
 //! The last stage: limits itself and becomes the command.
 
+use super::seccomp::UnmappedMemory;
 use super::{Doing as _, Step, landlock, leave, seccomp};
-use crate::policy::Network;
+use crate::policy::NetworkKind;
 use crate::sys;
 use rustix::process::{Resource, Rlimit};
 use std::ffi::OsString;
@@ -11,11 +12,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
+/// Says that a control group counts the memory of commands.
+pub(super) const GROUPED: &str = "grouped";
+
 /// Where a program given by name alone is looked for.
 const PROGRAMS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
-/// Arguments: the descriptor to complain on, those to pass on, the version of Landlock, `off` or `host`,
-/// five limits, the writable roots after their count, the others likewise, then the command.
+/// Arguments: the descriptor to complain on, those to pass on, the version of Landlock, the network,
+/// `grouped` if a control group counts memory, five limits, the writable roots after their count, the others likewise, then the command.
 pub(super) fn run(args: Vec<OsString>) -> ! {
     let mut args = Args(args.into_iter());
     let Ok(complaints) = args.number() else { leave(126) };
@@ -41,7 +45,11 @@ fn become_command(mut args: Args, complaints: &OwnedFd) -> Step<std::convert::In
         .doing("close a file in time")?;
     let extra = args.text()?;
     let version = args.number()?;
-    let network = if args.text()? == "off" { Network::Off } else { Network::Host };
+    let network = NetworkKind::of_word(&args.text()?).ok_or("there is no such network")?;
+    let unmapped = match args.text()?.as_str() {
+        GROUPED => UnmappedMemory::Counted,
+        _ => UnmappedMemory::Refused,
+    };
     let limits = [args.number()?, args.number()?, args.number()?, args.number()?, args.number()?];
     let (writable, readable) = (args.list()?, args.list()?);
     let argv: Vec<_> = args.0.collect();
@@ -54,7 +62,7 @@ fn become_command(mut args: Args, complaints: &OwnedFd) -> Step<std::convert::In
     arrange(&extra)?;
     landlock::restrict(version, network, &writable, &readable)?;
     limit(limits)?;
-    seccomp::restrict(network)?;
+    seccomp::restrict(network, unmapped)?;
     let error = Command::new(program).arg0(name).args(rest).exec();
     Err(format!("could not start {}: {error}", name.display()))
 }

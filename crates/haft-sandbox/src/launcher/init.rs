@@ -1,10 +1,12 @@
 //! The first process of a sandbox: builds it, then starts and ends commands for as long as its caller lives.
 
+use super::exec::GROUPED;
 use super::launch::{OWNERS_FD, map_self};
-use super::messages::{FromInit, Run, Setup, ToInit};
+use super::memory;
+use super::messages::{FromInit, OUT_OF_MEMORY, Run, Setup, ToInit};
 use super::{Doing as _, SANDBOX_USER, SELF, Stage, Step, landlock, leave, tree};
 use crate::layers::{Layer, LayerReport, Standing};
-use crate::policy::{Network, Requirement};
+use crate::policy::{GATEWAY_PORT, NetworkKind, Requirement};
 use crate::sys;
 use crate::wire;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +16,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -22,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// How often strays are looked for when nothing else happens.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+/// How often the memory of all processes is looked at, at most.
+const LOOK_AT_MEMORY: Duration = Duration::from_millis(200);
 /// How long killed processes may take to be gone.
 const GONE: Duration = Duration::from_secs(1);
 /// The kernel tells when a process was started in hundredths of a second.
@@ -67,6 +72,18 @@ struct Init {
     setup: Setup,
     landlock: u64,
     running: BTreeMap<i32, Running>,
+    /// When the memory of all processes was last looked at.
+    looked: Instant,
+    /// Whether what ends now was ended for want of memory.
+    is_out_of_memory: bool,
+}
+
+/// A sandbox that was built.
+struct Built {
+    setup: Setup,
+    landlock: u64,
+    /// Where the caller's proxy is found inside.
+    gateway: Option<TcpListener>,
 }
 
 struct Running {
@@ -80,10 +97,18 @@ impl Init {
         // The map of owners must not be open in commands.
         drop(caller);
         match built {
-            Ok((setup, landlock)) => {
+            Ok(Built { setup, landlock, gateway }) => {
                 let ready = FromInit::Ready(layers(&setup, landlock));
-                wire::send(&socket, &ready, &[]).map_err(drop)?;
-                Ok(Self { socket, setup, landlock, running: BTreeMap::new() })
+                let beside: Vec<_> = gateway.iter().map(|gateway| gateway.as_fd()).collect();
+                wire::send(&socket, &ready, &beside).map_err(drop)?;
+                Ok(Self {
+                    socket,
+                    setup,
+                    landlock,
+                    running: BTreeMap::new(),
+                    looked: Instant::now(),
+                    is_out_of_memory: false,
+                })
             }
             Err(why) => {
                 wire::send(&socket, &FromInit::Failed(why), &[]).ok();
@@ -92,25 +117,27 @@ impl Init {
         }
     }
 
-    fn build(socket: &UnixStream, caller: &Caller) -> Step<(Setup, u64)> {
+    fn build(socket: &UnixStream, caller: &Caller) -> Step<Built> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .doing("be tied to the caller")?;
         let received = wire::receive(socket).doing("hear what to build")?;
         let (setup, _): (Setup, _) = received.ok_or("the caller is gone")?;
         rustix::system::sethostname(b"sandbox").doing("name the sandbox")?;
+        let gateway = gateway(setup.network)?;
         tree::build(&setup, caller)?;
         give_up_rights(caller)?;
         let landlock = landlock::version(setup.network);
         if landlock == 0 && setup.landlock == Requirement::Required {
             return Err("this kernel has no Landlock, which the policy requires".to_owned());
         }
-        Ok((setup, landlock))
+        Ok(Built { setup, landlock, gateway })
     }
 
     fn serve(mut self) -> ! {
         loop {
             let called = self.wait_for_something();
             self.reap();
+            self.look_at_memory();
             if called {
                 match wire::receive(&self.socket) {
                     Ok(Some((ToInit::Run(run), files))) => self.begin(&run, files),
@@ -160,7 +187,8 @@ impl Init {
             .arg(tells.as_raw_fd().to_string())
             .arg(extra_numbers.join(","))
             .arg(self.landlock.to_string());
-        command.arg(if self.setup.network == Network::Off { "off" } else { "host" });
+        command.arg(self.setup.network.word());
+        command.arg(if self.setup.ungrouped.is_none() { GROUPED } else { "ungrouped" });
         command.args(run.limits.map(|limit| limit.to_string()));
         let (writable, readable): (Vec<_>, Vec<_>) =
             self.setup.roots.iter().partition(|root| root.writable);
@@ -223,6 +251,22 @@ impl Init {
         }
     }
 
+    /// Ends everything when it has used up the memory of the sandbox, where no control group does.
+    fn look_at_memory(&mut self) {
+        if self.setup.ungrouped.is_none()
+            || self.running.is_empty()
+            || self.looked.elapsed() < LOOK_AT_MEMORY
+        {
+            return;
+        }
+        self.looked = Instant::now();
+        if memory::of_everyone() > self.setup.memory_bytes {
+            self.is_out_of_memory = true;
+            self.kill_all();
+            self.is_out_of_memory = false;
+        }
+    }
+
     /// Kills everything that is left, and waits until it is gone.
     fn kill_all(&mut self) {
         kill_everyone();
@@ -254,16 +298,29 @@ impl Init {
             self.kill_all();
         }
         let number = |number: i32| u32::try_from(number).unwrap_or(0);
-        self.say(&FromInit::Ended(
-            id,
-            status.exit_status().map(number),
-            status.terminating_signal().map(number),
-        ));
+        let (code, signal) = match self.is_out_of_memory {
+            true => (None, Some(OUT_OF_MEMORY)),
+            false => (status.exit_status().map(number), status.terminating_signal().map(number)),
+        };
+        self.say(&FromInit::Ended(id, code, signal));
     }
 
     fn say(&self, what: &FromInit) {
         // A caller that is gone is noticed at the next turn.
         wire::send(&self.socket, what, &[]).ok();
+    }
+}
+
+/// Makes the socket that a gateway is found at: on the loopback interface of the sandbox's own network,
+/// which has no other.
+fn gateway(network: NetworkKind) -> Step<Option<TcpListener>> {
+    match network {
+        NetworkKind::Off | NetworkKind::Host => Ok(None),
+        NetworkKind::Gateway => {
+            sys::raise_loopback().doing("raise the loopback interface")?;
+            let address = (Ipv4Addr::LOCALHOST, GATEWAY_PORT);
+            TcpListener::bind(address).map(Some).doing("listen for the gateway")
+        }
     }
 }
 
@@ -335,8 +392,8 @@ fn give_up_rights(caller: &Caller) -> Step<()> {
 
 fn layers(setup: &Setup, landlock: u64) -> Vec<LayerReport> {
     let network = match setup.network {
-        Network::Off => Standing::Enforced,
-        Network::Host => {
+        NetworkKind::Off | NetworkKind::Gateway => Standing::Enforced,
+        NetworkKind::Host => {
             Standing::Absent { reason: "the policy gives it the host's network".to_owned() }
         }
     };
@@ -349,8 +406,15 @@ fn layers(setup: &Setup, landlock: u64) -> Vec<LayerReport> {
         },
         _ => Standing::Enforced,
     };
-    let total = "memory is limited for each process, not for all together: no cgroup is delegated"
-        .to_owned();
+    let total = match &setup.ungrouped {
+        None => Standing::Enforced,
+        Some(why) => Standing::Partly {
+            lacking: format!(
+                "{why}; memory is looked at several times a second instead, memfds and System V \
+                 segments are refused, and shared memory that is no longer mapped is not counted"
+            ),
+        },
+    };
     let enforced = [
         Layer::User,
         Layer::Mounts,
@@ -366,9 +430,6 @@ fn layers(setup: &Setup, landlock: u64) -> Vec<LayerReport> {
         .collect();
     reports.push(LayerReport { layer: Layer::Network, standing: network });
     reports.push(LayerReport { layer: Layer::Landlock, standing: landlock });
-    reports.push(LayerReport {
-        layer: Layer::TotalMemory,
-        standing: Standing::Absent { reason: total },
-    });
+    reports.push(LayerReport { layer: Layer::TotalMemory, standing: total });
     reports
 }

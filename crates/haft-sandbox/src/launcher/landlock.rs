@@ -1,7 +1,7 @@
 //! Landlock: the same rules on files once more, by another part of the kernel.
 
 use super::{Doing as _, Step};
-use crate::policy::Network;
+use crate::policy::NetworkKind;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd,
     Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
@@ -20,7 +20,7 @@ const WRITABLE: &[&str] = &["/tmp", "/dev/shm"];
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// The best version this kernel has, up to the one we know; 0 for none.
-pub(super) fn version(network: Network) -> u64 {
+pub(super) fn version(network: NetworkKind) -> u64 {
     let works = |(_, abi): &(u64, ABI)| {
         ruleset(*abi, network).is_ok_and(|ruleset| ruleset.create().is_ok())
     };
@@ -30,7 +30,7 @@ pub(super) fn version(network: Network) -> u64 {
 /// Restricts this process for good.
 pub(super) fn restrict(
     version: u64,
-    network: Network,
+    network: NetworkKind,
     writable: &[OsString],
     readable: &[OsString],
 ) -> Step<()> {
@@ -66,12 +66,12 @@ pub(super) fn restrict(
     }
 }
 
-fn ruleset(abi: ABI, network: Network) -> Step<Ruleset> {
+fn ruleset(abi: ABI, network: NetworkKind) -> Step<Ruleset> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))
         .doing("ask for Landlock on files")?;
-    if network == Network::Off && abi >= ABI::V4 {
+    if network == NetworkKind::Off && abi >= ABI::V4 {
         ruleset =
             ruleset.handle_access(AccessNet::from_all(abi)).doing("ask for Landlock on TCP")?;
     }

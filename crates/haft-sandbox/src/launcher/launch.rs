@@ -2,6 +2,7 @@
 
 use super::messages::FromInit;
 use super::{Doing as _, SANDBOX_USER, SELF, Stage, Step, is_host_root, leave};
+use crate::policy::NetworkKind;
 use crate::sys;
 use crate::wire;
 use rustix::process::{getegid, geteuid};
@@ -15,7 +16,8 @@ use std::process::{Command, Stdio};
 /// Where init finds the map of owners, when there is one.
 pub(super) const OWNERS_FD: i32 = 3;
 
-/// Argument: `off` or `host` for the network. For root, the map of owners comes first on the socket.
+/// Arguments: the network, then the files in which to enter control groups. For root, the map of owners
+/// comes first on the socket.
 pub(super) fn run(args: &[OsString]) -> ! {
     let socket = UnixStream::from(sys::inherited(0));
     match launch(args, &socket) {
@@ -30,9 +32,14 @@ pub(super) fn run(args: &[OsString]) -> ! {
 
 fn launch(args: &[OsString], socket: &UnixStream) -> Step<i32> {
     sys::close_from(3).doing("close inherited files")?;
+    let (network, groups) = args.split_first().ok_or("no network was named")?;
+    for group in groups {
+        // Before anything is started, so that nothing escapes the limits.
+        std::fs::write(group, "0").doing("enter a control group")?;
+    }
     let mut namespaces =
         UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    if args.first().is_some_and(|network| network == "off") {
+    if network != NetworkKind::Host.word() {
         namespaces |= UnshareFlags::NEWNET;
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());

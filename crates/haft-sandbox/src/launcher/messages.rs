@@ -1,7 +1,7 @@
 //! What the caller and the init of a sandbox say to each other.
 
 use crate::layers::LayerReport;
-use crate::policy::{Network, Requirement};
+use crate::policy::{NetworkKind, Requirement};
 use crate::wire::Wire;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,8 +11,12 @@ use std::path::PathBuf;
 pub(crate) struct Setup {
     pub(crate) roots: Vec<RootSpec>,
     pub(crate) private: Vec<PrivateSpec>,
-    pub(crate) network: Network,
+    pub(crate) network: NetworkKind,
     pub(crate) tmp_bytes: u64,
+    /// How much memory everything in it may have together.
+    pub(crate) memory_bytes: u64,
+    /// Why no control group limits that, if none does.
+    pub(crate) ungrouped: Option<String>,
     pub(crate) landlock: Requirement,
 }
 
@@ -58,7 +62,10 @@ pub(crate) enum ToInit {
     KillYounger(u64, u64),
 }
 
-/// Said by init.
+/// The signal by which a command ended that was killed because the sandbox had used up its memory.
+pub(crate) const OUT_OF_MEMORY: u32 = u32::MAX;
+
+/// Said by init. Where the network is a gateway, its listening socket comes beside `Ready`.
 #[derive(Debug)]
 pub(crate) enum FromInit {
     Ready(Vec<LayerReport>),
@@ -89,8 +96,10 @@ impl Wire for Setup {
     fn put(&self, frame: &mut Vec<u8>) {
         self.roots.put(frame);
         self.private.put(frame);
-        (self.network == Network::Off).put(frame);
+        self.network.word().to_owned().put(frame);
         self.tmp_bytes.put(frame);
+        self.memory_bytes.put(frame);
+        self.ungrouped.put(frame);
         (self.landlock == Requirement::Required).put(frame);
     }
 
@@ -98,8 +107,10 @@ impl Wire for Setup {
         Some(Self {
             roots: Vec::take(frame)?,
             private: Vec::take(frame)?,
-            network: if bool::take(frame)? { Network::Off } else { Network::Host },
+            network: NetworkKind::of_word(&String::take(frame)?)?,
             tmp_bytes: u64::take(frame)?,
+            memory_bytes: u64::take(frame)?,
+            ungrouped: Wire::take(frame)?,
             landlock: if bool::take(frame)? {
                 Requirement::Required
             } else {

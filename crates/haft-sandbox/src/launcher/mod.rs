@@ -14,18 +14,20 @@ mod hide;
 mod init;
 mod landlock;
 mod launch;
+mod memory;
 mod messages;
 mod owners;
 mod seccomp;
 mod tree;
 
-pub(crate) use messages::{FromInit, PrivateSpec, RootSpec, Run, Setup, ToInit};
+pub(crate) use messages::{FromInit, OUT_OF_MEMORY, PrivateSpec, RootSpec, Run, Setup, ToInit};
 
+use crate::memory_group::{Group, Groups};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// The program that is started for the first stage; its `main` calls [`main_if_asked`] first.
 #[derive(Clone, Debug)]
@@ -37,6 +39,10 @@ pub struct Launcher {
 
 type Owners = BTreeMap<(u32, u32), Arc<OwnedFd>>;
 
+/// Where this process may make control groups, or why nowhere. Looked for once: to make them it may have
+/// to move to another group itself.
+static GROUPS: LazyLock<Result<Groups, String>> = LazyLock::new(Groups::find);
+
 impl Launcher {
     /// This program itself.
     pub fn this_program() -> Self {
@@ -46,6 +52,11 @@ impl Launcher {
     /// Another program.
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self { program: path.into(), owners: Arc::default() }
+    }
+
+    /// A control group for a sandbox, or why there is none.
+    pub(crate) fn group(memory_bytes: u64) -> Result<Group, String> {
+        GROUPS.as_ref().map_err(Clone::clone)?.make(memory_bytes)
     }
 
     pub(crate) fn command(&self) -> Command {

@@ -3,7 +3,7 @@
 use super::init::Caller;
 use super::messages::{RootSpec, Setup};
 use super::{Doing as _, SANDBOX_USER, Step, hide};
-use crate::policy::Network;
+use crate::policy::NetworkKind;
 use crate::sys::{self, Harden};
 use rustix::fs::{CWD, Mode};
 use rustix::mount::{
@@ -18,8 +18,10 @@ use std::path::{Path, PathBuf};
 const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// What programs need of the host's settings.
 const SETTINGS: &[&str] = &["etc/alternatives", "etc/ld.so.cache", "etc/localtime"];
-/// What they need besides to reach the host's network.
-const NETWORK_SETTINGS: &[&str] = &["etc/resolv.conf", "etc/ssl"];
+/// What they need besides to know whom to trust over a network.
+const TRUST_SETTINGS: &[&str] = &["etc/ssl", "etc/pki/tls", "etc/pki/ca-trust"];
+/// What they need besides to find names themselves.
+const RESOLVER_SETTINGS: &[&str] = &["etc/resolv.conf"];
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 /// In a writable root these are kept as they are: the host's git would run what is written there.
 const KEPT: &[&str] =
@@ -104,10 +106,14 @@ fn system() -> Step<()> {
     Ok(())
 }
 
-fn settings(network: Network, (user, group): (u32, u32)) -> Step<()> {
+fn settings(network: NetworkKind, (user, group): (u32, u32)) -> Step<()> {
     make_directory("etc")?;
-    let more = if network == Network::Host { NETWORK_SETTINGS } else { &[] };
-    for name in SETTINGS.iter().chain(more) {
+    let (trust, resolver) = match network {
+        NetworkKind::Off => (&[][..], &[][..]),
+        NetworkKind::Gateway => (TRUST_SETTINGS, &[][..]),
+        NetworkKind::Host => (TRUST_SETTINGS, RESOLVER_SETTINGS),
+    };
+    for name in SETTINGS.iter().chain(trust).chain(resolver) {
         let host = Path::new(HOST).join(name);
         match fs::metadata(&host) {
             Ok(found) if found.is_dir() => make_directory(name)?,

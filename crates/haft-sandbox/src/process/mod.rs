@@ -16,15 +16,18 @@ use crate::launcher::{
     is_host_root,
 };
 use crate::layers::LayerReport;
+use crate::memory_group::Group;
 use crate::mounts::{Access, Mounted};
-use crate::policy::{Limits, Network, Policy, Writes};
+use crate::policy::{GATEWAY_PORT, Limits, MemoryLimit, Network, Policy, Serving, Writes};
 use crate::virtual_path::VirtualPath;
 use crate::wire;
 use running::Slot;
 use rustix::fs::MemfdFlags;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Seek as _, Write as _};
+use std::net::TcpListener;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -38,6 +41,18 @@ pub struct Sandbox {
     link: Arc<Link>,
     layers: Vec<LayerReport>,
     launcher: Child,
+    gateway: Option<Working>,
+}
+
+/// A gateway at work.
+struct Working {
+    _serving: Serving,
+}
+
+impl fmt::Debug for Working {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Working").finish_non_exhaustive()
+    }
 }
 
 /// A command to run.
@@ -120,12 +135,18 @@ impl Sandbox {
     /// When a layer cannot be had; then nothing was run.
     pub fn open(launcher: &Launcher, policy: &Policy) -> Result<Self, SandboxError> {
         let (ours, theirs) = UnixStream::pair()?;
-        let setup = setup(policy)?;
         let guard = guard(policy)?;
-        let network = if policy.network == Network::Off { "off" } else { "host" };
         let owners = launcher.owners(owner(policy)?).map_err(|why| SandboxError::Layer { why })?;
+        let group = match policy.memory_limit {
+            MemoryLimit::Group => Launcher::group(policy.memory_bytes).map(Arc::new),
+            MemoryLimit::Looking => Err("the policy wants no control group".to_owned()),
+        };
+        let setup = setup(policy, group.as_ref().err().cloned())?;
+        let group = group.ok();
         let mut command = launcher.command();
-        command.arg(network).stdin(Stdio::from(OwnedFd::from(theirs)));
+        command.arg(policy.network.kind().word());
+        command.args(group.iter().flat_map(|group| group.entrances()));
+        command.stdin(Stdio::from(OwnedFd::from(theirs)));
         let mut launcher = command.spawn()?;
         // The command holds the other end of the socket open until it is dropped.
         drop(command);
@@ -133,11 +154,18 @@ impl Sandbox {
             // A launcher that is gone is noticed below.
             wire::send(&ours, &0_u64, &[owners.as_fd()]).ok();
         }
-        match begin(&ours, &setup) {
-            Ok(layers) => Ok(Self { link: Link::start(ours, guard)?, layers, launcher }),
+        let begun = begin(&ours, &setup).and_then(|(layers, listener)| {
+            let gateway = open_gateway(&policy.network, listener)?;
+            Ok((layers, gateway))
+        });
+        match begun {
+            Ok((layers, gateway)) => {
+                Ok(Self { link: Link::start(ours, group, guard)?, layers, launcher, gateway })
+            }
             Err(error) => {
                 drop(ours);
                 launcher.kill().and_then(|()| launcher.wait()).ok();
+                group.iter().for_each(|group| group.remove());
                 Err(error)
             }
         }
@@ -157,6 +185,19 @@ impl Sandbox {
         self.start(command, stdin, &[])
     }
 
+    /// Starts a command that reads and writes these files itself: standard input, output and error. Nothing
+    /// of what it says is seen here.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run_attached(
+        &self,
+        command: Command,
+        [stdin, stdout, stderr]: [OwnedFd; 3],
+    ) -> Result<Running, SandboxError> {
+        self.begin(command, [stdin, stdout, stderr], &[], [None, None])
+    }
+
     /// Starts a command that reads this file and finds the others as 3 and up.
     pub(crate) fn start(
         &self,
@@ -164,12 +205,24 @@ impl Sandbox {
         stdin: OwnedFd,
         files: &[BorrowedFd<'_>],
     ) -> Result<Running, SandboxError> {
+        let ((out, their_out), (err, their_err)) = (pipe()?, pipe()?);
+        self.begin(command, [stdin, their_out, their_err], files, [Some(out), Some(err)])
+    }
+
+    /// Starts a command with these standard files, and listens on these.
+    fn begin(
+        &self,
+        command: Command,
+        standard: [OwnedFd; 3],
+        files: &[BorrowedFd<'_>],
+        streams: [Option<OwnedFd>; 2],
+    ) -> Result<Running, SandboxError> {
         let limits = command.limits;
         let run = Run {
             id: self.link.next.fetch_add(1, Ordering::Relaxed),
             argv: command.argv,
             cwd: inside(&command.cwd),
-            env: command.variables.environment(),
+            env: self.environment(&command.variables),
             limits: [
                 limits.cpu.as_secs().max(1),
                 limits.memory_bytes,
@@ -183,20 +236,36 @@ impl Sandbox {
                 why: "an argument has a NUL byte in it".to_owned(),
             });
         }
-        let ((out, their_out), (err, their_err)) = (pipe()?, pipe()?);
         let slot = Slot::new(run.id, command.keep, command.sink)?;
         self.link.lock().get_or_insert_default().insert(run.id, Arc::clone(&slot));
         let id = run.id;
-        let mut beside = vec![stdin.as_fd(), their_out.as_fd(), their_err.as_fd()];
+        let mut beside: Vec<_> = standard.iter().map(|file| file.as_fd()).collect();
         beside.extend_from_slice(files);
         let sent = self.link.send(&ToInit::Run(run), &beside);
-        drop((stdin, their_out, their_err));
+        drop(standard);
         let started = sent.and_then(|()| slot.started());
         if let Err(error) = started {
             self.link.forget(id);
             return Err(error);
         }
-        Running::mind(slot, Arc::clone(&self.link), limits, [out, err])
+        Running::mind(slot, Arc::clone(&self.link), limits, streams)
+    }
+}
+
+impl Sandbox {
+    /// The whole environment of a command: where there is a gateway, programs are told of it.
+    fn environment(&self, variables: &Variables) -> Vec<(OsString, OsString)> {
+        let mut environment = variables.environment();
+        if self.gateway.is_some() {
+            let proxy = format!("http://127.0.0.1:{GATEWAY_PORT}");
+            let own = "localhost,127.0.0.1,::1";
+            let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+            let lower = ["http_proxy", "https_proxy", "all_proxy"];
+            let each = proxies.into_iter().chain(lower).map(|name| (name, proxy.as_str()));
+            let more = [("NO_PROXY", own), ("no_proxy", own), ("NODE_USE_ENV_PROXY", "1")];
+            environment.extend(each.chain(more).map(|(name, value)| (name.into(), value.into())));
+        }
+        environment
     }
 }
 
@@ -208,6 +277,7 @@ impl Drop for Sandbox {
         if let Some(guard) = &self.link.guard {
             guard.close();
         }
+        self.link.group.iter().for_each(|group| group.remove());
     }
 }
 
@@ -217,6 +287,8 @@ pub(crate) struct Link {
     socket: UnixStream,
     sending: Mutex<()>,
     next: AtomicU64,
+    /// What counts the memory of the whole sandbox, if anything does.
+    group: Option<Arc<Group>>,
     /// The commands that have not ended; `None` once the sandbox has.
     slots: Mutex<Option<BTreeMap<u64, Arc<Slot>>>>,
     /// Watches over what commands write; `None` when they write nothing.
@@ -224,11 +296,16 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn start(socket: UnixStream, guard: Option<Arc<Guard>>) -> io::Result<Arc<Self>> {
+    fn start(
+        socket: UnixStream,
+        group: Option<Arc<Group>>,
+        guard: Option<Arc<Guard>>,
+    ) -> io::Result<Arc<Self>> {
         let link = Arc::new(Self {
             socket,
             sending: Mutex::new(()),
             next: AtomicU64::new(1),
+            group,
             slots: Mutex::new(Some(BTreeMap::new())),
             guard,
         });
@@ -248,15 +325,28 @@ impl Link {
                 FromInit::Started(id) => self.tell(id, |slot| slot.begun(Ok(()))),
                 FromInit::Refused(id, why) => self.tell(id, |slot| slot.begun(Err(why))),
                 FromInit::Ended(id, code, signal) => {
-                    self.tell(id, |slot| slot.ended(Exit::of(code, signal)));
+                    let exit = self.explained(Exit::of(code, signal));
+                    self.tell(id, |slot| slot.ended(exit));
                     self.forget(id);
                 }
                 FromInit::Ready(_) | FromInit::Failed(_) => break,
             }
         }
+        let exit = self.explained(Exit::Lost);
         for slot in self.lock().take().unwrap_or_default().into_values() {
-            slot.ended(Exit::Lost);
+            slot.ended(exit);
         }
+    }
+
+    /// What was killed by the kernel may have been killed for want of memory.
+    fn explained(&self, exit: Exit) -> Exit {
+        let may_be = matches!(exit, Exit::Signalled(9) | Exit::Exited(137) | Exit::Lost);
+        if may_be && self.ran_out_of_memory() { Exit::MemoryLimit } else { exit }
+    }
+
+    /// Whether a process was killed for want of memory since this was last asked.
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.ran_out())
     }
 
     fn tell(&self, id: u64, what: impl FnOnce(&Slot)) {
@@ -284,19 +374,41 @@ fn guard(policy: &Policy) -> io::Result<Option<Arc<Guard>>> {
     writes.then(|| Guard::start(&policy.mounts)).transpose()
 }
 
-fn begin(socket: &UnixStream, setup: &Setup) -> Result<Vec<LayerReport>, SandboxError> {
+/// Has the caller's proxy serve the socket that listens inside.
+fn open_gateway(
+    network: &Network,
+    listener: Option<TcpListener>,
+) -> Result<Option<Working>, SandboxError> {
+    match (network, listener) {
+        (Network::Off | Network::Host, _) => Ok(None),
+        (Network::Gateway(gateway), Some(listener)) => {
+            Ok(Some(Working { _serving: gateway.serve(listener)? }))
+        }
+        (Network::Gateway(_), None) => {
+            let why = "the socket for the gateway did not come".to_owned();
+            Err(SandboxError::Layer { why })
+        }
+    }
+}
+
+/// What init says when it is ready: its layers, and the socket for a gateway.
+type Ready = (Vec<LayerReport>, Option<TcpListener>);
+
+fn begin(socket: &UnixStream, setup: &Setup) -> Result<Ready, SandboxError> {
     let layer = |why: &str| SandboxError::Layer { why: why.to_owned() };
     // A launcher that is gone says why, or says nothing: both are seen below.
     wire::send(socket, setup, &[]).ok();
     match wire::receive(socket) {
-        Ok(Some((FromInit::Ready(layers), _))) => Ok(layers),
+        Ok(Some((FromInit::Ready(layers), mut files))) => {
+            Ok((layers, files.pop().map(TcpListener::from)))
+        }
         Ok(Some((FromInit::Failed(why), _))) => Err(SandboxError::Layer { why }),
         Ok(None) | Err(_) => Err(layer(NO_LAUNCHER)),
         Ok(Some(_)) => Err(layer("the launcher said something else than expected")),
     }
 }
 
-fn setup(policy: &Policy) -> io::Result<Setup> {
+fn setup(policy: &Policy, ungrouped: Option<String>) -> io::Result<Setup> {
     let root = |mounted: &Mounted| {
         let writable =
             mounted.root.access == Access::ReadWrite && policy.writes == Writes::AsMounted;
@@ -318,8 +430,10 @@ fn setup(policy: &Policy) -> io::Result<Setup> {
     Ok(Setup {
         roots: roots?,
         private: private.collect(),
-        network: policy.network,
+        network: policy.network.kind(),
         tmp_bytes: policy.tmp_bytes,
+        memory_bytes: policy.memory_bytes,
+        ungrouped,
         landlock: policy.landlock,
     })
 }

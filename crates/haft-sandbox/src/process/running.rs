@@ -2,7 +2,7 @@
 
 use super::output::{Keep, Said, Sink, SinkState, Stream};
 use super::{Link, SandboxError};
-use crate::launcher::ToInit;
+use crate::launcher::{OUT_OF_MEMORY, ToInit};
 use crate::policy::Limits;
 use crate::waiters::Waiters;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -28,6 +28,8 @@ pub enum Exit {
     CpuTime,
     /// It used up its time by the clock, and was ended.
     TimedOut,
+    /// Its sandbox used up its memory, and it was ended.
+    MemoryLimit,
     /// It said more than it may, and was ended.
     OutputLimit,
     /// Its caller ended it.
@@ -63,16 +65,10 @@ impl Running {
         slot: Arc<Slot>,
         link: Arc<Link>,
         limits: Limits,
-        streams: [OwnedFd; 2],
+        streams: [Option<OwnedFd>; 2],
     ) -> Result<Self, SandboxError> {
         let running = Self { slot, link };
-        let minder = Minder {
-            running: running.clone(),
-            limits,
-            streams: streams.map(Some),
-            said: 0,
-            asked: None,
-        };
+        let minder = Minder { running: running.clone(), limits, streams, said: 0, asked: None };
         std::thread::Builder::new()
             .name("sandboxed command".to_owned())
             .spawn(move || minder.mind())?;
@@ -113,6 +109,11 @@ impl Running {
     /// Ends it: asks first, and kills what is left after the grace of its limits.
     pub fn kill(&self) {
         self.slot.ask(Exit::Killed);
+    }
+
+    /// Whether a process of its sandbox was killed for want of memory since this was last asked.
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        self.link.ran_out_of_memory()
     }
 
     /// Kills everything in its sandbox that was started within this time, but for itself.
@@ -167,6 +168,7 @@ impl Exit {
         match (code, signal) {
             (Some(code), _) => Self::Exited(u8::try_from(code & 255).unwrap_or(u8::MAX)),
             (None, Some(signal)) if signal == Signal::XCPU.as_raw().unsigned_abs() => Self::CpuTime,
+            (None, Some(OUT_OF_MEMORY)) => Self::MemoryLimit,
             (None, Some(signal)) => Self::Signalled(signal),
             (None, None) => Self::Lost,
         }
@@ -309,7 +311,7 @@ impl Minder {
             self.listen(deadline, buffer);
         }
         let exit = match (exit, self.asked) {
-            (Exit::Lost, _) => Exit::Lost,
+            (Exit::Lost | Exit::MemoryLimit, _) => exit,
             (_, Some((_, why))) => why,
             (exit, None) => exit,
         };

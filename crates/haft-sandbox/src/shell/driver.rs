@@ -7,7 +7,7 @@ use crate::waiters::Waiters;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 const MAX_REPORT: usize = 1 << 20;
 /// How often to look when nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
+
+/// The code that a shell gives a command that was killed.
+const KILLED: u8 = 137;
 
 /// How often to look at a program that a shell has become.
 const LOOK: Duration = Duration::from_millis(20);
@@ -57,6 +60,8 @@ struct Job {
     grace: Duration,
     /// When it was interrupted because its time was up.
     interrupted: Option<Instant>,
+    /// Whether the shell was asked to report.
+    is_reporting: bool,
     /// Whether its caller wants it ended.
     stopped: bool,
     streams: [Stream; 2],
@@ -87,6 +92,7 @@ impl Shared {
             wall: script.wall,
             grace: script.grace,
             interrupted: None,
+            is_reporting: false,
             stopped: false,
             streams: [Stream::new(keep), Stream::new(keep)],
             sink: None,
@@ -246,11 +252,16 @@ pub(super) struct Driver {
     pairs: Vec<OwnedFd>,
     told: Vec<u8>,
     buffer: Vec<u8>,
+    orders: Arc<Mutex<std::fs::File>>,
 }
 
 impl Driver {
     /// Listens on the file for reports and the pairs that follow it.
-    pub(super) fn start(running: Running, mut files: Vec<OwnedFd>) -> io::Result<Arc<Shared>> {
+    pub(super) fn start(
+        running: Running,
+        mut files: Vec<OwnedFd>,
+        orders: Arc<Mutex<std::fs::File>>,
+    ) -> io::Result<Arc<Shared>> {
         let pairs = files.split_off(1);
         let reports = files.pop().ok_or(io::ErrorKind::InvalidInput)?;
         let state = State {
@@ -269,6 +280,7 @@ impl Driver {
             pairs,
             told: Vec::new(),
             buffer: vec![0; 64 * 1024],
+            orders,
         };
         std::thread::Builder::new()
             .name("sandboxed shell".to_owned())
@@ -373,8 +385,7 @@ impl Driver {
                 Err(_) => return false,
             }
         }
-        let nonce = self.shared.lock().busy().map(|job| job.nonce.clone());
-        let Some(nonce) = nonce else {
+        let Some(nonce) = self.nonce() else {
             self.told.clear();
             return true;
         };
@@ -389,9 +400,25 @@ impl Driver {
         true
     }
 
+    /// The nonce of the command that runs. When the shell says that the command ran, it is asked to report.
+    fn nonce(&self) -> Option<String> {
+        let mut state = self.shared.lock();
+        let job = state.busy()?;
+        let nonce = job.nonce.clone();
+        if let Some(code) = status::code(&self.told).filter(|_| !job.is_reporting) {
+            job.is_reporting = true;
+            drop(state);
+            let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+            // A shell that has ended meanwhile is noticed by its reports.
+            orders.write_all(status::report(&nonce, code).as_bytes()).ok();
+        }
+        Some(nonce)
+    }
+
     fn done(&self, status: Status) {
         let code = status.code;
         let notes = self.running.guard_git();
+        let ran_out = code == KILLED && self.running.ran_out_of_memory();
         let mut state = self.shared.lock();
         if let Some(pair) = state.busy().map(|job| pair_of(job.number)) {
             state.take(pair, 1, notes.as_bytes());
@@ -401,8 +428,10 @@ impl Driver {
             // What it left in the background ends with it: an interrupt does not reach that.
             self.running.kill_younger(age);
         }
-        let end = |job: &Job| {
-            if job.interrupted.is_some() { End::TimedOut(code) } else { End::Exited(code) }
+        let end = |job: &Job| match job.interrupted {
+            Some(_) => End::TimedOut(code),
+            None if ran_out => End::MemoryLimit(code),
+            None => End::Exited(code),
         };
         state.finish(end, Some(status));
         if state.phase == Phase::Busy {

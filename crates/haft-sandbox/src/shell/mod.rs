@@ -27,7 +27,7 @@ use std::time::Duration;
 pub struct Shell {
     shared: Arc<Shared>,
     running: Running,
-    orders: Mutex<std::fs::File>,
+    orders: Arc<Mutex<std::fs::File>>,
     _sandbox: Sandbox,
 }
 
@@ -121,6 +121,8 @@ pub enum End {
     Exited(u8),
     /// It was interrupted when its time was up, with this code; the shell goes on.
     TimedOut(u8),
+    /// A process of it was ended because the sandbox had used up its memory; the shell goes on.
+    MemoryLimit(u8),
     /// The shell ended with it.
     ShellEnded(Exit),
 }
@@ -171,8 +173,9 @@ impl Shell {
         let mut orders = std::fs::File::from(orders);
         // Without a trap an interrupt would end the shell; with this one it ends every loop of the command.
         orders.write_all(b"trap 'builtin break 1024 2>/dev/null' INT\n")?;
-        let shared = Driver::start(running.clone(), ours)?;
-        Ok(Self { shared, running, orders: Mutex::new(orders), _sandbox: sandbox })
+        let orders = Arc::new(Mutex::new(orders));
+        let shared = Driver::start(running.clone(), ours, Arc::clone(&orders))?;
+        Ok(Self { shared, running, orders, _sandbox: sandbox })
     }
 
     /// Starts a script. Refuses at once while another runs.
@@ -187,11 +190,11 @@ impl Shell {
         getrandom::fill(&mut random).map_err(io::Error::from)?;
         let nonce = format!("{:032x}", u128::from_ne_bytes(random));
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = self.shared.begin(&script, nonce.clone(), script.keep)?;
+        let number = self.shared.begin(&script, nonce, script.keep)?;
         let pair = self.shared.install(number, script.sink);
         let out = FIRST + 2 * pair;
-        let lines = status::lines(&script.text, &nonce, (out, out + 1), 3..FIRST + 2 * PAIRS);
-        orders.write_all(lines.as_bytes())?;
+        let line = status::run(&script.text, (out, out + 1), 3..FIRST + 2 * PAIRS);
+        orders.write_all(line.as_bytes())?;
         Ok(Executing { number, shared: Arc::clone(&self.shared) })
     }
 

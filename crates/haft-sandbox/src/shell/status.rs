@@ -4,7 +4,18 @@ use crate::environment::Variables;
 use crate::virtual_path::VirtualPath;
 
 /// Set by the shell or the sandbox themselves; a fresh shell has its own.
-const OWN: &[&str] = &["HOME", "LANG", "OLDPWD", "PATH", "PWD", "SHLVL", "TERM", "TMPDIR", "_"];
+const OWN: &[&str] = &[
+    "HOME",
+    "LANG",
+    "NODE_USE_ENV_PROXY",
+    "OLDPWD",
+    "PATH",
+    "PWD",
+    "SHLVL",
+    "TERM",
+    "TMPDIR",
+    "_",
+];
 
 /// One report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,21 +25,40 @@ pub(super) struct Status {
     pub(super) variables: Variables,
 }
 
-/// The lines that run a script and then report, with the reply to `nonce`.
-///
-/// The script stands in single quotes, where nothing is special but their end. The report is a line of
-/// its own, which the shell reads only after the script has ended: until then nobody in it knows the nonce.
-pub(super) fn lines(
+/// What a shell says first when it has run a script, before the code and a NUL.
+const RAN: u8 = 1;
+
+/// The line that runs a script and then says so. The script stands in single quotes, where nothing is
+/// special but their end. A shell reads a line before it runs it: while the script runs, nothing is left to
+/// be read.
+pub(super) fn run(
     script: &str,
-    nonce: &str,
     (out, err): (usize, usize),
     files: std::ops::Range<usize>,
 ) -> String {
     let quoted = script.replace('\'', r"'\''");
     let closed: String = files.map(|number| format!(" {number}>&-")).collect();
     format!(
-        "builtin eval '{quoted}' </dev/null >&{out} 2>&{err}{closed}\n\
-         builtin printf '%s\\0%s\\0%s\\0' {nonce} \"$?\" \"$PWD\" >&3; builtin declare -px >&3; builtin printf '\\0' >&3\n"
+        "builtin eval '{quoted}' </dev/null >&{out} 2>&{err}{closed}; \
+         builtin printf '\\1%s\\0' \"$?\" >&3\n"
+    )
+}
+
+/// The code with which a script ended, once the shell has said that it ran it. That proves nothing, since
+/// whoever runs in the shell can say it; a report with the nonce has to follow.
+pub(super) fn code(told: &[u8]) -> Option<u8> {
+    let start = memchr::memchr(RAN, told)? + 1;
+    let said = told.get(start..)?;
+    let end = memchr::memchr(0, said)?;
+    std::str::from_utf8(said.get(..end)?).ok()?.parse().ok()
+}
+
+/// The line that has the shell report, as the reply to `nonce`. It is sent when the shell has said that
+/// the script ran: while that runs, the nonce is nowhere in the sandbox.
+pub(super) fn report(nonce: &str, code: u8) -> String {
+    format!(
+        "builtin printf '%s\\0%s\\0%s\\0' {nonce} {code} \"$PWD\" >&3; \
+         builtin declare -px >&3; builtin printf '\\0' >&3\n"
     )
 }
 

@@ -113,7 +113,8 @@ fn every_layer_is_reported_as_it_stands() {
     ] {
         assert_eq!(standing(layer), Standing::Enforced, "{layer:?}");
     }
-    assert!(matches!(standing(Layer::TotalMemory), Standing::Absent { .. }));
+    // By a control group where one can be had, else in part: see `memory.rs`.
+    assert!(!matches!(standing(Layer::TotalMemory), Standing::Absent { .. }));
 }
 
 #[test]

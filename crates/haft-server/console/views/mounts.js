@@ -45,7 +45,8 @@ function row(app, server, changed) {
   const path = `/mcp/servers/${encodeURIComponent(server.name)}`;
   const waiting = server.pending.length;
   return h("li", {}, h("details", { ".open": waiting > 0 }, h("summary", { class: "line" }, h("span", { class: `badge ${TONES[server.health.state] ?? ""}` }, server.health.state), h("code", {}, server.name),
-    h("span", { class: "grow aside" }, server.peer.url ?? brief((server.peer.command ?? []).join(" "), 90)), waiting > 0 ? h("span", { class: "badge warn" }, `${waiting} to accept`) : null,
+    h("span", { class: "grow aside" }, server.peer.url ?? brief((server.peer.command ?? []).join(" "), 90)), server.peer.sandbox === false ? h("span", { class: "badge warn" }, "not sandboxed") : server.peer.sandbox ? h("span", { class: "badge" }, "sandboxed") : null,
+    waiting > 0 ? h("span", { class: "badge warn" }, `${waiting} to accept`) : null,
     h("span", { class: "aside" }, `${Object.keys(server.tools).length} tools`)),
     h("div", { class: "pad" },
       server.health.message ? h("p", { class: "problem" }, icon("alert"), server.health.message) : null,

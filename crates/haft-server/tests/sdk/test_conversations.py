@@ -211,9 +211,13 @@ def test_what_is_missing_foreign_or_unsupported_raises_the_sdks_exceptions(
     with pytest.raises(anthropic.BadRequestError, match="llama"):
         client.beta.agents.create(name="x", model="llama")
     with pytest.raises(anthropic.BadRequestError, match="allowed_hosts"):
-        networking = {"type": "limited", "allowed_hosts": ["example.org"]}
+        networking = {"type": "limited", "allowed_hosts": ["https://example.org/"]}
         config = {"type": "cloud", "networking": networking}
         client.beta.environments.create(name="x", config=config)
+    networking = {"type": "limited", "allowed_hosts": ["example.org", "*.example.org:8443"]}
+    config = {"type": "cloud", "networking": networking}
+    limited = client.beta.environments.create(name="x", config=config)
+    assert limited.config.networking.allowed_hosts == ["example.org", "*.example.org:8443"]
     agent = client.beta.agents.create(name="x", model="claude-opus-5-5")
     client.beta.agents.archive(agent.id)
     with pytest.raises(anthropic.BadRequestError, match="archived"):

@@ -52,7 +52,7 @@ impl Workspace {
 
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = Policy::new(self.mounts.clone());
-        policy.network = self.network;
+        policy.network = self.network.clone();
         policy.landlock = self.landlock;
         policy
     }

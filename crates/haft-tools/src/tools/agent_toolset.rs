@@ -114,7 +114,7 @@ async fn bash(arguments: ToolArguments, context: ToolContext) -> Result<Returned
             value: None,
             artifacts: ended.kept,
         }))),
-        End::Exited(_) | End::TimedOut(_) | End::ShellEnded(_) => {
+        End::Exited(_) | End::TimedOut(_) | End::MemoryLimit(_) | End::ShellEnded(_) => {
             Err(ToolError::new(format!("{said}\n[{}]", ended.ending)))
         }
     }

@@ -307,6 +307,7 @@ pub(super) fn ending(exit: Exit) -> String {
         Exit::Signalled(signal) => format!("ended by signal {signal}"),
         Exit::CpuTime => "ended: its processor time was used up".to_owned(),
         Exit::TimedOut => "ended with all it started: its time was up".to_owned(),
+        Exit::MemoryLimit => "ended: the sandbox used up its memory".to_owned(),
         Exit::OutputLimit => "ended: it said more than it may".to_owned(),
         Exit::Killed => "ended: the call was stopped".to_owned(),
         Exit::Lost => "ended: its sandbox ended".to_owned(),

@@ -70,15 +70,21 @@ fn resources(hand: &Hand) -> Vec<Value> {
 }
 
 fn constraints(hand: &Hand) -> Vec<String> {
-    let network = match hand.workspace().network {
-        Network::Off => "Commands have no network.",
-        Network::Host => "Commands have the host's network.",
+    let network = match &hand.workspace().network {
+        Network::Off => "Commands have no network.".to_owned(),
+        Network::Gateway(gateway) => format!(
+            "Commands reach {} through the proxy that HTTP_PROXY and HTTPS_PROXY name, and nothing \
+             else: no address of this machine, of private networks or of a cloud's metadata. \
+             Programs of one command reach each other on 127.0.0.1. `bash` has no network.",
+            gateway.reaches()
+        ),
+        Network::Host => "Commands have the host's own network. `bash` has none.".to_owned(),
     };
     vec![
         "Paths are resolved by the kernel below the mounted roots; links that lead out are refused."
             .to_owned(),
         "Nothing named `.git` is written by the file tools.".to_owned(),
-        network.to_owned(),
+        network,
     ]
 }
 

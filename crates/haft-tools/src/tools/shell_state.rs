@@ -105,6 +105,10 @@ fn ended(end: End) -> (Option<u8>, Option<u32>, String) {
     match end {
         End::Exited(code) => (Some(code), None, format!("exited with {code}")),
         End::TimedOut(code) => (Some(code), None, "interrupted: its time was up".to_owned()),
+        End::MemoryLimit(code) => {
+            let words = format!("exited with {code}: the sandbox used up its memory");
+            (Some(code), None, words)
+        }
         End::ShellEnded(exit) => {
             let words = format!("the shell ended with it: {}", ending(exit));
             (exit_code(exit), signal(exit), words)

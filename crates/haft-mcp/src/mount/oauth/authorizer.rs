@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use haft_core::Actor;
 use haft_http::token_endpoint::TokenRequest;
-use haft_http::{Endpoint, form};
+use haft_http::{Endpoint, Reach, form};
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -27,6 +27,8 @@ const CLIENT_NAME: &str = "Haft";
 /// Gets tokens for one server.
 pub(crate) struct Authorizer {
     url: String,
+    /// Which addresses the server may be at.
+    reach: Reach,
     oauth: OAuth,
     tokens: Tokens,
     secrets: Secrets,
@@ -37,13 +39,13 @@ pub(crate) struct Authorizer {
 
 impl Authorizer {
     pub(crate) fn new(
-        (url, oauth): (&str, OAuth),
+        (url, reach, oauth): (&str, Reach, OAuth),
         tokens: Tokens,
         authorizations: Authorizations,
         secrets: Secrets,
     ) -> Self {
         let wanted = Mutex::default();
-        Self { url: url.to_owned(), oauth, tokens, secrets, wanted, authorizations }
+        Self { url: url.to_owned(), reach, oauth, tokens, secrets, wanted, authorizations }
     }
 
     /// Returns whether the server waits for somebody to authorize this node.
@@ -61,7 +63,7 @@ impl Authorizer {
         if granted.credentials.token_response.is_none() {
             return Ok(None);
         }
-        let web = Web::new(&self.url)?;
+        let web = Web::new(&self.url, self.reach)?;
         let found = discover(&web, &self.url, None).await?;
         let Credentials { client_id, issuer, .. } = granted.credentials;
         if issuer.is_some() && found.server.issuer.is_none() {
@@ -137,7 +139,7 @@ impl Authorizer {
         let Some(Client { id, secret: Some(secret) }) = self.configured().await? else {
             return Err("`oauth` needs a `client_id` and a `client_secret`".to_owned());
         };
-        let web = Web::new(&self.url)?;
+        let web = Web::new(&self.url, self.reach)?;
         let found = discover(&web, &self.url, Some(wanted.challenge())).await?;
         let mut scopes = self.scopes(Some(wanted)).await;
         if scopes.is_empty() {
@@ -169,7 +171,7 @@ impl Authorizer {
         }
         let wanted = self.wanted().clone();
         let challenge = wanted.as_ref().map(Wanted::challenge);
-        let web = Web::new(&self.url)?;
+        let web = Web::new(&self.url, self.reach)?;
         let Discovered { server, resource, scopes } = discover(&web, &self.url, challenge).await?;
         server.require_codes()?;
         let client = self.chosen(&web, &server, back_to).await?;
@@ -226,7 +228,7 @@ impl Authorizer {
                 ("resource", begun.resource.as_deref().unwrap_or(&self.url)),
             ],
         };
-        let given = Web::new(&self.url)?.token(&request).await;
+        let given = Web::new(&self.url, self.reach)?.token(&request).await;
         let given = given.map_err(|error| format!("the code was not taken: {error}"))?;
         let scopes = begun.state.requested_scopes.clone();
         let credentials = Credentials::given(given, &client.id, scopes, server.issuer.clone());

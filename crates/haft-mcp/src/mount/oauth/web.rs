@@ -26,11 +26,13 @@ const VERSION: &str = "2025-11-25";
 #[derive(Debug, Clone)]
 pub(super) struct Web {
     mounted: Endpoint,
+    /// Which addresses the server may be at; anywhere but there nothing is sent either.
+    reach: Reach,
 }
 
 impl Web {
-    pub(super) fn new(url: &str) -> Result<Self, String> {
-        Ok(Self { mounted: Endpoint::exactly(url).map_err(said)? })
+    pub(super) fn new(url: &str, reach: Reach) -> Result<Self, String> {
+        Ok(Self { mounted: Endpoint::exactly(url).map_err(said)?, reach })
     }
 
     /// Returns where the mounted server is.
@@ -48,6 +50,9 @@ impl Web {
     fn reach(&self, to: &Endpoint) -> Result<Reach, String> {
         if self.mounted.scheme() == Scheme::Https && to.scheme() == Scheme::Http {
             return Err(format!("{to} is not encrypted, and the mounted server is"));
+        }
+        if self.reach != Reach::Anywhere {
+            return Ok(self.reach);
         }
         if self.mounted.is_same_origin(to) {
             return Ok(Reach::Anywhere);
@@ -146,7 +151,7 @@ mod tests {
     use super::*;
 
     fn reach(mounted: &str, to: &str) -> Result<Reach, String> {
-        Web::new(mounted).unwrap().reach(&Endpoint::exactly(to).unwrap())
+        Web::new(mounted, Reach::Anywhere).unwrap().reach(&Endpoint::exactly(to).unwrap())
     }
 
     #[test]

@@ -80,7 +80,8 @@ fn shown(mounted: &Mounted) -> Value {
     let peer = match &config.peer {
         Peer::Command { program, args, env } => {
             let command: Vec<&String> = std::iter::once(program).chain(args).collect();
-            json!({ "command": command, "env": given(env) })
+            let is_sandboxed = config.confinement.is_some();
+            json!({ "command": command, "env": given(env), "sandbox": is_sandboxed })
         }
         Peer::Http { url, headers, oauth } => {
             json!({ "url": url, "headers": given(headers), "oauth": client(oauth) })

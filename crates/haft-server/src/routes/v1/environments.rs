@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use haft_core::session::Network;
+use haft_core::session::{AllowedHosts, Network};
+use haft_http::Endpoint;
+use haft_http::egress::{EgressSettings, HostRule};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::kept::{Kept, Null};
+use crate::app::App;
 use crate::error::Error;
+use crate::input::read;
 use crate::objects::{Members, Object, Sort};
 use crate::plan::checked_metadata;
 
@@ -49,6 +53,11 @@ impl Kept for Declared {
     const SORT: Sort = Sort::Environment;
     const KIND: &'static str = "environment";
     const NULL: Null = Null::Resets;
+
+    fn require_allowed(&self, app: &App) -> Result<(), Error> {
+        let networking = self.config.as_ref().and_then(|config| config.networking.as_ref());
+        networking.map_or(Ok(()), |networking| require_given(networking, app.egress()))
+    }
 
     fn settled(&self) -> Result<Members, Error> {
         if !(1..=256).contains(&self.name.chars().count()) {
@@ -106,17 +115,34 @@ impl Cloud {
 
 impl Networking {
     fn settled(&self) -> Result<Value, Error> {
-        let unsupported = |what: &str| Err(Error::unsupported(&format!("`networking.{what}`")));
         match self.kind.as_str() {
-            "unrestricted" => Ok(json!({ "type": "unrestricted" })),
-            "limited" if self.allow_mcp_servers == Some(true) => unsupported("allow_mcp_servers"),
-            "limited" if self.allow_package_managers == Some(true) => {
-                unsupported("allow_package_managers")
+            "unrestricted" | "host" => {
+                let limits = [
+                    ("allow_mcp_servers", self.allow_mcp_servers.is_some()),
+                    ("allow_package_managers", self.allow_package_managers.is_some()),
+                    ("allowed_hosts", self.allowed_hosts.is_some()),
+                ];
+                match limits.into_iter().find(|(_, is_given)| *is_given) {
+                    Some((member, _)) => Err(Error::invalid(format!(
+                        "config.networking.{member}: is for networking of type `limited`"
+                    ))),
+                    None => Ok(json!({ "type": self.kind })),
+                }
             }
-            "limited" if self.allowed_hosts.as_ref().is_some_and(|hosts| !hosts.is_empty()) => {
-                unsupported("allowed_hosts")
+            "limited" => {
+                let hosts = self.allowed_hosts.as_deref().unwrap_or_default();
+                for host in hosts {
+                    host.parse::<HostRule>().map_err(|error| {
+                        Error::invalid(format!("config.networking.allowed_hosts: {error}"))
+                    })?;
+                }
+                Ok(json!({
+                    "type": "limited",
+                    "allow_mcp_servers": self.allow_mcp_servers.unwrap_or_default(),
+                    "allow_package_managers": self.allow_package_managers.unwrap_or_default(),
+                    "allowed_hosts": hosts,
+                }))
             }
-            "limited" => Ok(limited()),
             _ => {
                 Err(Error::invalid("config.networking.type: expected `limited` or `unrestricted`"))
             }
@@ -124,12 +150,50 @@ impl Networking {
     }
 }
 
-/// What commands in an environment reach.
-pub(super) fn network(environment: &Object) -> Network {
-    let kind = environment.members.get("config");
-    let kind = kind.and_then(|config| config.pointer("/networking/type"));
-    match kind.and_then(Value::as_str) {
-        Some("unrestricted") => Network::Host,
-        _ => Network::Off,
+/// Refuses a network that the operator gives to nobody.
+fn require_given(networking: &Networking, egress: &EgressSettings) -> Result<(), Error> {
+    if networking.kind == "host" && !egress.host_network {
+        return Err(Error::invalid(
+            "config.networking.type: the host's own network is given only where the operator says \
+             `host_network = true` in `[egress]`; `unrestricted` is the public internet",
+        ));
     }
+    if networking.allow_package_managers == Some(true) && egress.package_hosts.is_empty() {
+        return Err(Error::unsupported(
+            "`networking.allow_package_managers` without `package_hosts` in the operator's `[egress]`",
+        ));
+    }
+    Ok(())
+}
+
+/// What commands in an environment reach, for an agent with these MCP servers.
+pub(super) fn network(environment: &Object, servers: &Value) -> Result<Network, Error> {
+    let config = environment.members.get("config");
+    let networking = config.and_then(|config| config.get("networking")).cloned();
+    let networking: Networking = read(networking.unwrap_or_else(limited))?;
+    match networking.kind.as_str() {
+        "unrestricted" => Ok(Network::Public),
+        "host" => Ok(Network::Host),
+        _ => {
+            let mut hosts = networking.allowed_hosts.unwrap_or_default();
+            if networking.allow_mcp_servers == Some(true) {
+                hosts.extend(hosts_of(servers));
+            }
+            let package_managers = networking.allow_package_managers.unwrap_or_default();
+            match hosts.is_empty() && !package_managers {
+                true => Ok(Network::Off),
+                false => Ok(Network::Limited(AllowedHosts { hosts, package_managers })),
+            }
+        }
+    }
+}
+
+/// The hosts of an agent's MCP servers.
+fn hosts_of(servers: &Value) -> impl Iterator<Item = String> {
+    let urls = servers.as_array().into_iter().flatten().filter_map(|server| server["url"].as_str());
+    let endpoints = urls.filter_map(|url| Endpoint::exactly(url).ok());
+    endpoints.map(|endpoint| match endpoint.host() {
+        v6 if v6.contains(':') => format!("[{v6}]:{}", endpoint.port()),
+        host => format!("{host}:{}", endpoint.port()),
+    })
 }

@@ -28,6 +28,11 @@ pub(super) trait Kept: DeserializeOwned + JsonSchema + Send + 'static {
     /// Fills in what was left out, and refuses what is not done.
     fn settled(&self) -> Result<Members, Error>;
 
+    /// Refuses what the operator has not allowed.
+    fn require_allowed(&self, _app: &App) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Ends what is kept in one that is about to end, and once more when it has: something may have
     /// come in between.
     fn end(
@@ -82,6 +87,7 @@ async fn create<K: Kept>(
     caller.require(Scope::Write)?;
     params.finish()?;
     let (id, at) = (app.fresh_id(K::SORT.prefix())?, app.now());
+    declared.require_allowed(&app)?;
     let mut members = declared.settled()?;
     members.insert("created_at".to_owned(), at.to_string().into());
     members.insert("archived_at".to_owned(), Value::Null);
@@ -124,6 +130,7 @@ async fn update<K: Kept>(
         declared.insert(name, value);
     }
     let declared: K = read(Value::Object(declared))?;
+    declared.require_allowed(&app)?;
     let mut members = declared.settled()?;
     members.extend(stamps);
     let at = app.now();

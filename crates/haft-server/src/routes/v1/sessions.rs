@@ -150,9 +150,7 @@ pub(crate) async fn cast(
     let agent = roster::current(app, &caller.tenant, id, version).await?;
     let environment = app.objects().get(&caller.tenant, Sort::Environment, place).await?;
     require_current(&environment)?;
-    let environment =
-        Environment { network: environments::network(&environment), id: environment.id };
-    let mut cast = cast_of(app, caller, &agent, environment.clone()).await?;
+    let mut cast = cast_of(app, caller, &agent, &environment).await?;
     for (id, version) in roster::listed(&agent) {
         let agent = match id == agent.id {
             // Itself, as it is in this session.
@@ -162,7 +160,7 @@ pub(crate) async fn cast(
         cast.roster.push(Member {
             name: agent.text("name").unwrap_or_default().to_owned(),
             description: agent.text("description").map(str::to_owned),
-            cast: cast_of(app, caller, &agent, environment.clone()).await?,
+            cast: cast_of(app, caller, &agent, &environment).await?,
         });
     }
     Ok(cast)
@@ -173,9 +171,11 @@ async fn cast_of(
     app: &App,
     caller: &Caller,
     agent: &Object,
-    environment: Environment,
+    environment: &Object,
 ) -> Result<Cast, Error> {
     let member = |name: &str| agent.members.get(name).cloned().unwrap_or_default();
+    let network = environments::network(environment, &member("mcp_servers"))?;
+    let environment = Environment { network, id: environment.id.clone() };
     let model = member("model");
     let model = model.get("id").and_then(Value::as_str).unwrap_or_default();
     let mut found = Vec::new();
