@@ -20,6 +20,7 @@ use crate::readiness::Readiness;
 use crate::server::Config;
 use crate::streams::Streams;
 use crate::webhooks::WebhookSettings;
+use crate::workers::Workers;
 
 /// How long a call in the session of an agent waits when the operator did not say.
 const AGENT_SUSPEND_TTL: Millis = Millis::from_secs(300);
@@ -45,6 +46,7 @@ struct Inner {
     invitation: Invitation,
     presence: Presence,
     webhooks: WebhookSettings,
+    workers: Workers,
     metrics: Metrics,
     readiness: Readiness,
     shutdown: CancellationToken,
@@ -78,7 +80,11 @@ pub(crate) struct Ground {
 
 impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
+        let made = || Workers::new(haft.registry().clone(), haft.store().clone());
+        let workers = config.workers.clone().unwrap_or_else(made);
+        workers.attach(&haft);
         Self(Arc::new(Inner {
+            workers,
             objects: Objects::new(haft.store().clone()),
             presence: Presence::new(
                 haft.store().clone(),
@@ -160,6 +166,10 @@ impl App {
 
     pub(crate) fn webhooks(&self) -> WebhookSettings {
         self.0.webhooks
+    }
+
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.0.workers
     }
 
     pub(crate) fn mounts(&self) -> Option<&Mounts> {

@@ -4,6 +4,7 @@ mod encryption;
 mod readiness;
 mod streams;
 mod watching;
+mod worker;
 mod workspace;
 
 pub(crate) use encryption::TlsArgs;
@@ -24,7 +25,7 @@ use haft_mcp::{AddedCommands, McpServer, Mounts, Questions, ServerSettings, Sess
 use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey, supervise};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
-use haft_server::{Config, ModelSettings, Models, Server, Tls, WebhookSettings};
+use haft_server::{Config, ModelSettings, Models, Server, Tls, WebhookSettings, Workers};
 use haft_store::{Store, Tenant};
 use haft_tools::{Hands, HandsSettings};
 use tokio::net::TcpListener;
@@ -34,6 +35,7 @@ use tokio::task::JoinHandle;
 use self::encryption::Encryption;
 use self::streams::StreamArgs;
 use self::watching::WatchArgs;
+use self::worker::ServerPlace;
 use crate::Verdict;
 use crate::api::ServerNote;
 use crate::config::ConfigFile;
@@ -103,6 +105,11 @@ pub(crate) struct Args {
     /// to come back with.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
     mcp_patience: Millis,
+    /// Starts this command beside the server, restarts it when it ends, and ends it with the
+    /// server: `--worker "python desk.py"`. May be given several times. It is told where the server
+    /// is, and a key, by HAFT_URL, HAFT_API_KEY and HAFT_WORKER.
+    #[arg(long = "worker", value_name = "COMMAND")]
+    workers: Vec<String>,
     /// Serves as if it were so much later, for rehearsals.
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
     clock_ahead: Option<Millis>,
@@ -203,14 +210,19 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| not_listening(args.listen, &error))?;
     let questions = Questions::new();
-    let (haft, mounts) = start(args, &questions).await?;
+    let (haft, mounts, workers) = start(args, &questions).await?;
     let (config_file, followed) = (args.config.clone(), mounts.clone());
     let follow = move || mounts::follow(config_file.clone(), followed.clone());
     drop(tokio::spawn(supervise(haft.store().clone(), "mounts", follow)));
     let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let local_key = fresh_key()?;
     let tls = encryption.as_ref().map(|it| it.tls.clone());
-    let config = config(args, &local_key, (mcp, mounts), tls.clone());
+    let worker_key = fresh_key()?;
+    let config = Config {
+        workers: Some(workers.clone()),
+        worker_key: Some(worker_key.clone()),
+        ..config(args, &local_key, (mcp, mounts), tls.clone())
+    };
     let server = Server::bind(haft.clone(), listener, config).await?;
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -219,6 +231,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let note =
         note.with_context(|| format!("leaving a note in `{}`", args.place.data.display()))?;
     let renewing = encryption.map(|it| renew(it, noted, args.place.data.clone()));
+    let place = ServerPlace { url: server.base_address(), key: worker_key };
+    let supervised = worker::start_all(&args.workers, &place);
     announce(args, &server);
     readiness::ready();
     let patience = args.stop_timeout();
@@ -234,9 +248,12 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         // The terminal may be gone, which is no reason to go on.
         drop(std::io::stderr().write_all(said.as_bytes()));
         readiness::stopping();
+        // What they run must be reported while there is somebody to report to.
+        workers.drain(patience).await;
     };
     server.run(stop).await?;
     haft.shutdown(patience).await;
+    supervised.end().await;
     if let Some(renewing) = renewing {
         renewing.abort();
         // Whether it was at work or not: from now on nobody writes the note.
@@ -296,6 +313,8 @@ fn config(
             give_up_after: args.webhook_give_up_after,
         },
         client_grace: Some(CLIENT_GRACE),
+        workers: None,
+        worker_key: None,
         tls,
     }
 }
@@ -355,16 +374,15 @@ fn added_commands(args: &Args) -> AddedCommands {
     }
 }
 
-async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Mounts)> {
-    let Prepared { builder, store, key } = Prepared::soon(args, questions).await?;
-    let mut builder = builder.registered()?;
+async fn start(args: &Args, questions: &Questions) -> anyhow::Result<(Haft, Mounts, Workers)> {
+    let Prepared { mut builder, store, key, workers } = Prepared::soon(args, questions).await?;
     if let Some(ahead) = args.clock_ahead {
         builder = builder.clock(Clock::Ahead(ahead));
     }
     let with = (questions, key, Tenant::new("default")?);
     let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach());
     mounts.restore(args.config.servers()?, added_commands(args)).await?;
-    Ok((builder.start(store)?, mounts))
+    Ok((builder.start(store)?, mounts, workers))
 }
 
 /// A node that has not started: the managed tools and the models, over the store of a place.
@@ -372,6 +390,7 @@ struct Prepared {
     builder: HaftBuilder,
     store: Store,
     key: SealingKey,
+    workers: Workers,
 }
 
 impl Prepared {
@@ -406,8 +425,11 @@ impl Prepared {
         let models = Models::new(models.settings());
         let builder = Haft::builder().sealing_key(key.clone()).policy_file(rules).model(models);
         let builder = haft_server::install(haft_mcp::install(builder, questions));
-        let builder = haft_tools::install(builder, hands);
-        Ok(Self { builder, store, key })
+        let builder = haft_tools::install(builder, hands).registered()?;
+        // Their calls wait for them, also where no worker can come.
+        let workers = Workers::new(builder.registry(), store.clone());
+        workers.restore().await?;
+        Ok(Self { builder, store, key, workers })
     }
 }
 

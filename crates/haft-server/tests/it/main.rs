@@ -33,3 +33,4 @@ mod treatments;
 mod vaults;
 mod versions;
 mod wakes;
+mod workers;
