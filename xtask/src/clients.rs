@@ -24,7 +24,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut build = metadata::cargo();
     build.args(["build", "-p", "haft-cli"]).current_dir(root);
-    if !succeeds(&mut build)? || !python(root, &target)? {
+    if !succeeds(&mut build)? || !python(root, &target)? || !own_python(root, &target)? {
         return Ok(Verdict::Wanting);
     }
     for (folder, tests) in SUITES {
@@ -46,6 +46,23 @@ fn python(root: &Path, target: &Path) -> anyhow::Result<bool> {
     conversations.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "."]);
     conversations.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
     succeeds(conversations.current_dir(root.join(PYTHON)))
+}
+
+/// Checks the types of our own package for Python, and runs its tests, among them those that kill
+/// workers and servers.
+fn own_python(root: &Path, target: &Path) -> anyhow::Result<bool> {
+    let here = root.join("sdk/python");
+    let place = target.join("sdk/worker-python");
+    let Some(program) = python_with(&here.join("tests/requirements.txt"), &place)? else {
+        return Ok(false);
+    };
+    let mut types = Command::new(&program);
+    types.args(["-m", "mypy", "--cache-dir"]).arg(target.join("sdk/mypy")).current_dir(&here);
+    let mut tests = Command::new(&program);
+    tests.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests"]);
+    tests.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
+    tests.env("PYTHONPATH", here.join("src")).current_dir(&here);
+    Ok(succeeds(&mut types)? && succeeds(&mut tests)?)
 }
 
 /// Returns a Python that has the official SDK.

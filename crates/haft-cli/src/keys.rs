@@ -150,7 +150,8 @@ fn scope(word: &str) -> Result<Scope, String> {
         "admin" => Ok(Scope::Admin),
         "approve" => Ok(Scope::Approve),
         "read" => Ok(Scope::Read),
+        "work" => Ok(Scope::Work),
         "write" => Ok(Scope::Write),
-        _ => Err("expected `admin`, `approve`, `read` or `write`".to_owned()),
+        _ => Err("expected `admin`, `approve`, `read`, `work` or `write`".to_owned()),
     }
 }

@@ -58,7 +58,7 @@ pub use model::{
 };
 pub use outage::Outage;
 pub use performer::{Entry, Job, Performer, Task};
-pub use pools::{PoolLoad, Pools, QueuePlace};
+pub use pools::{Offer, PoolLoad, Pools, QueuePlace};
 pub use request::{Begun, RequestError, RequestKey, WorkingRequest};
 pub use restored::{RestoreSummary, mark_restored};
 pub use standing::{HeldGrant, Holder, LedgerError};

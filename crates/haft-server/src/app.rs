@@ -22,6 +22,7 @@ use crate::readiness::Readiness;
 use crate::server::Config;
 use crate::streams::Streams;
 use crate::webhooks::WebhookSettings;
+use crate::workers::Workers;
 
 /// How long a call in the session of an agent waits when the operator did not say.
 const AGENT_SUSPEND_TTL: Millis = Millis::from_secs(300);
@@ -48,6 +49,7 @@ struct Inner {
     presence: Presence,
     webhooks: WebhookSettings,
     egress: EgressSettings,
+    workers: Workers,
     metrics: Metrics,
     readiness: Readiness,
     shutdown: CancellationToken,
@@ -90,7 +92,11 @@ impl Ground {
 
 impl App {
     pub(crate) fn new(haft: Haft, keys: Keys, config: &Config, hosts: Hosts) -> Self {
+        let made = || Workers::new(haft.registry().clone(), haft.store().clone());
+        let workers = config.workers.clone().unwrap_or_else(made);
+        workers.attach(&haft);
         Self(Arc::new(Inner {
+            workers,
             objects: Objects::new(haft.store().clone()),
             presence: Presence::new(
                 haft.store().clone(),
@@ -178,6 +184,10 @@ impl App {
     /// What the operator says about the network of sandboxes.
     pub(crate) fn egress(&self) -> &EgressSettings {
         &self.0.egress
+    }
+
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.0.workers
     }
 
     pub(crate) fn mounts(&self) -> Option<&Mounts> {

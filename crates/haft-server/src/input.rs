@@ -3,8 +3,10 @@
 use std::str::FromStr;
 
 use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{self, FromRequest, FromRequestParts, Multipart, Request};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use haft_core::json::{JsonLimits, parse_object};
 use serde::de::DeserializeOwned;
@@ -22,11 +24,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
-        let bytes = Bytes::from_request(request, app).await;
-        let bytes = bytes.map_err(|rejection| match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Error::new(Kind::TooLarge, "the body is too large"),
-            _ => Error::invalid(rejection.body_text()),
-        })?;
+        let bytes = Bytes::from_request(request, app).await.map_err(unread)?;
         let object = parse_object(&bytes, JsonLimits::default())
             .map_err(|error| Error::invalid(format!("the body cannot be read: {error}")))?;
         read(Value::Object(object)).map(Self)
@@ -42,6 +40,31 @@ impl FromRequest<App> for Form {
     async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
         let form = Multipart::from_request(request, app).await;
         form.map(Self).map_err(|rejection| Error::invalid(rejection.body_text()))
+    }
+}
+
+/// A body of bytes of any kind, with what kind it says it is.
+pub(crate) struct Raw {
+    pub(crate) media_type: String,
+    pub(crate) bytes: Bytes,
+}
+
+impl FromRequest<App> for Raw {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        let media_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        let media_type = media_type.unwrap_or("application/octet-stream").to_owned();
+        let bytes = Bytes::from_request(request, app).await.map_err(unread)?;
+        Ok(Self { media_type, bytes })
+    }
+}
+
+/// A body that could not be taken.
+fn unread(rejection: BytesRejection) -> Error {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Error::new(Kind::TooLarge, "the body is too large"),
+        _ => Error::invalid(rejection.body_text()),
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Scope {
     Approve,
     /// Look.
     Read,
+    /// Register the tools of a worker and run their calls.
+    Work,
     /// Make agents and environments, open sessions, talk to them.
     Write,
 }
@@ -119,6 +121,8 @@ pub struct Keys {
     told: Arc<Mutex<BTreeMap<String, Timestamp>>>,
     /// The key that this start of the server made for programs beside it; it is kept nowhere here.
     local: Option<Digest>,
+    /// The key of the workers that this start of the server runs beside itself.
+    worker: Option<Digest>,
 }
 
 impl fmt::Debug for Keys {
@@ -132,12 +136,17 @@ impl Keys {
     /// The keys of a store, and the admin key that the operator chose.
     pub fn new(store: Store, chosen: Option<&str>) -> Self {
         let chosen = chosen.map(|key| Digest::of_bytes(key.as_bytes()));
-        Self { store, chosen, told: Arc::default(), local: None }
+        Self { store, chosen, told: Arc::default(), local: None, worker: None }
     }
 
     /// Also lets in who holds the key of this start.
     pub(crate) fn with_local(self, key: Option<&str>) -> Self {
         Self { local: key.map(|key| Digest::of_bytes(key.as_bytes())), ..self }
+    }
+
+    /// Also lets in the workers of this start, to work and nothing else.
+    pub(crate) fn with_worker(self, key: Option<&str>) -> Self {
+        Self { worker: key.map(|key| Digest::of_bytes(key.as_bytes())), ..self }
     }
 
     /// Makes the first admin key, if there is no key at all yet.
@@ -280,6 +289,11 @@ impl Keys {
             let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
             return Ok(Some(Holder { actor: admin(), tenant, scopes: vec![Scope::Admin] }));
         }
+        if self.worker.as_ref().is_some_and(|known| is_same(known, &digest)) {
+            let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
+            let actor = Actor { kind: ActorKind::Service, ..named("worker") };
+            return Ok(Some(Holder { actor, tenant, scopes: vec![Scope::Work] }));
+        }
         let name = name_of(&digest);
         let Some(record) = self.record(&name).await? else { return Ok(None) };
         if !is_same(&record.digest, &digest) || record.revoked_at.is_some() {
@@ -307,7 +321,11 @@ impl Keys {
 }
 
 fn admin() -> Actor {
-    let id = ActorId::new("admin").unwrap_or_else(|_| unreachable!("a plain word names an actor"));
+    named("admin")
+}
+
+fn named(word: &str) -> Actor {
+    let id = ActorId::new(word).unwrap_or_else(|_| unreachable!("a plain word names an actor"));
     Actor { kind: ActorKind::User, id }
 }
 

@@ -53,6 +53,7 @@ mod tls;
 mod uploads;
 mod webhooks;
 mod wire;
+mod workers;
 mod zip;
 
 pub use in_process::{InProcess, InProcessAnswer};
@@ -66,3 +67,4 @@ pub use streams::StreamSettings;
 pub use tls::{Tls, TlsError, TlsFiles};
 pub use uploads::{MOUNTED_AT as UPLOADS_MOUNTED_AT, place as place_uploads};
 pub use webhooks::WebhookSettings;
+pub use workers::Workers;

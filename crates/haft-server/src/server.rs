@@ -24,6 +24,7 @@ use crate::routes;
 use crate::streams::StreamSettings;
 use crate::tls::Tls;
 use crate::webhooks::{self, WebhookSettings};
+use crate::workers::Workers;
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
@@ -67,6 +68,10 @@ pub struct Config {
     pub webhooks: WebhookSettings,
     /// What the operator says about the network of sandboxes.
     pub egress: EgressSettings,
+    /// The workers whose tools the node has; without it they are forgotten when the node stops.
+    pub workers: Option<Workers>,
+    /// A key of this start for the workers that it runs beside itself; kept by whoever gives it.
+    pub worker_key: Option<String>,
     /// The certificate to serve HTTPS with; without it the listener speaks plain HTTP.
     pub tls: Option<Tls>,
 }
@@ -90,6 +95,8 @@ impl Default for Config {
             streams: StreamSettings::default(),
             webhooks: WebhookSettings::default(),
             egress: EgressSettings::default(),
+            workers: None,
+            worker_key: None,
             tls: None,
         }
     }
@@ -144,6 +151,7 @@ impl Server {
         let address = listener.local_addr()?;
         let keys = Keys::new(haft.store().clone(), config.admin_key.as_deref());
         let keys = keys.with_local(config.local_key.as_deref());
+        let keys = keys.with_worker(config.worker_key.as_deref());
         let first_key = keys.first(haft.now()).await?;
         // Who listens on every address is called by names that only the operator knows.
         let hosts = match address.ip().is_unspecified() && config.hosts.is_empty() {
@@ -234,7 +242,17 @@ impl Server {
         let (store, app, retain) = (self.app.store().clone(), self.app.clone(), self.retain);
         let erase = move || erasing::run(app.clone(), retain);
         drop(tokio::spawn(supervise(store, "erasing", erase)));
+        let (store, workers) = (self.app.store().clone(), self.app.workers().clone());
+        let follow = move || workers.clone().follow();
+        let following = supervise(store, "workers", follow);
         let stopped = self.app.shutdown().clone();
+        let ended = stopped.clone();
+        drop(tokio::spawn(async move {
+            tokio::select! {
+                () = following => {}
+                () = ended.cancelled() => {}
+            }
+        }));
         // Whoever drops this instead of stopping the server does not leave its loops behind.
         let end = stopped.clone().drop_guard();
         let tls = self.tls.as_ref().map(Tls::acceptor);

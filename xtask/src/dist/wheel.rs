@@ -1,7 +1,8 @@
-//! The wheel: `pip install haft` and `uvx haft` put the binary on the path.
+//! The wheel: `pip install haft` and `uvx haft` put the binary on the path, and the package `haft`
+//! of `sdk/python` beside it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
@@ -58,7 +59,26 @@ fn files(release: &Release, tag: &str) -> anyhow::Result<Vec<File>> {
     for name in LICENCE_FILES {
         files.push(data(format!("{info}/licenses/{name}"), release.text(name)?));
     }
+    for name in package(&release.root)? {
+        files.push(data(format!("haft/{name}"), release.text(&format!("{PACKAGE}/{name}"))?));
+    }
     Ok(files)
+}
+
+/// Where the package for Python is.
+const PACKAGE: &str = "sdk/python/src/haft";
+
+/// The files of the package, in order.
+fn package(root: &Path) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root.join(PACKAGE)).context("listing the Python package")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".py") || name == "py.typed" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// The systems that the wheel is for: those with this glibc or a newer one.
@@ -70,7 +90,8 @@ fn metadata(version: &str, readme: &str) -> String {
     let licences = LICENCE_FILES.map(|name| format!("License-File: {name}\n")).concat();
     format!(
         "Metadata-Version: 2.4\nName: haft\nVersion: {version}\nSummary: {SUMMARY}\n\
-         License-Expression: {LICENCE}\n{licences}Requires-Python: >=3.8\n\
+         License-Expression: {LICENCE}\n{licences}Requires-Python: >=3.10\n\
+         Requires-Dist: pydantic>=2.6\n\
          Description-Content-Type: text/markdown\n\n{readme}"
     )
 }
@@ -104,6 +125,16 @@ mod tests {
     #[test]
     fn the_tag_names_the_glibc_that_the_binary_needs() {
         assert_eq!(tag(Glibc { major: 2, minor: 17 }), "py3-none-manylinux_2_17_x86_64");
+    }
+
+    #[test]
+    fn the_wheel_has_the_package_with_its_types() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let names = package(root).unwrap();
+        for name in ["__init__.py", "_worker.py", "py.typed", "testing.py"] {
+            assert!(names.iter().any(|found| found == name), "{names:?}");
+        }
+        assert!(metadata("1.2.3", "").contains("Requires-Dist: pydantic>="));
     }
 
     #[test]

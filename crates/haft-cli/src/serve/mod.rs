@@ -5,6 +5,7 @@ mod encryption;
 mod readiness;
 mod streams;
 mod watching;
+mod worker;
 mod workspace;
 
 pub(crate) use encryption::TlsArgs;
@@ -30,7 +31,7 @@ use haft_runtime::{Clock, Haft, HaftBuilder, SealingKey, supervise};
 use haft_sandbox::launcher::Launcher;
 use haft_server::telemetry::Exporter;
 use haft_server::vault_secrets;
-use haft_server::{Config, ModelSettings, Models, Server, Tls, WebhookSettings};
+use haft_server::{Config, ModelSettings, Models, Server, Tls, WebhookSettings, Workers};
 use haft_store::{Store, Tenant};
 use haft_tools::{Hands, HandsSettings};
 use tokio::net::TcpListener;
@@ -41,6 +42,7 @@ use self::egress::EgressGate;
 use self::encryption::Encryption;
 use self::streams::StreamArgs;
 use self::watching::WatchArgs;
+use self::worker::ServerPlace;
 use crate::Verdict;
 use crate::api::ServerNote;
 use crate::config::{ConfigFile, DeclaredServers, Operator};
@@ -116,6 +118,11 @@ pub(crate) struct Args {
     /// to come back with.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
     mcp_patience: Millis,
+    /// Starts this command beside the server, restarts it when it ends, and ends it with the
+    /// server: `--worker "python desk.py"`. May be given several times. It is told where the server
+    /// is, and a key, by HAFT_URL, HAFT_API_KEY and HAFT_WORKER.
+    #[arg(long = "worker", value_name = "COMMAND")]
+    workers: Vec<String>,
     /// Serves as if it were so much later, for rehearsals.
     #[arg(long, value_name = "TIME", value_parser = duration, hide = true)]
     clock_ahead: Option<Millis>,
@@ -222,15 +229,18 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let configured = args.config.configured()?;
     let obeyed = configured.digest;
     let operator = args.config.operator()?;
-    let (haft, mounts) = start(args, configured, &questions, &operator).await?;
+    let (haft, mounts, workers) = start(args, configured, &questions, &operator).await?;
     let (config_file, followed) = (args.config.clone(), mounts.clone());
     let follow = move || mounts::follow(config_file.clone(), obeyed, followed.clone());
     drop(tokio::spawn(supervise(haft.store().clone(), "mounts", follow)));
     let mcp = McpServer::new(haft.clone(), questions, mcp_settings(args));
     let local_key = fresh_key()?;
     let tls = encryption.as_ref().map(|it| it.tls.clone());
+    let worker_key = fresh_key()?;
     let config = Config {
         egress: EgressSettings::clone(&operator.egress),
+        workers: Some(workers.clone()),
+        worker_key: Some(worker_key.clone()),
         ..config(args, &local_key, (mcp, mounts), tls.clone())
     };
     let server = Server::bind(haft.clone(), listener, config).await?;
@@ -241,6 +251,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let note =
         note.with_context(|| format!("leaving a note in `{}`", args.place.data.display()))?;
     let renewing = encryption.map(|it| renew(it, noted, args.place.data.clone()));
+    let place = ServerPlace { url: server.base_address(), key: worker_key };
+    let supervised = worker::start_all(&args.workers, &place);
     announce(args, &server);
     readiness::ready();
     let patience = args.stop_timeout();
@@ -256,9 +268,12 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         // The terminal may be gone, which is no reason to go on.
         drop(std::io::stderr().write_all(said.as_bytes()));
         readiness::stopping();
+        // What they run must be reported while there is somebody to report to.
+        workers.drain(patience).await;
     };
     server.run(stop).await?;
     haft.shutdown(patience).await;
+    supervised.end().await;
     if let Some(renewing) = renewing {
         renewing.abort();
         // Whether it was at work or not: from now on nobody writes the note.
@@ -319,6 +334,8 @@ fn config(
         },
         egress: EgressSettings::default(),
         client_grace: Some(CLIENT_GRACE),
+        workers: None,
+        worker_key: None,
         tls,
     }
 }
@@ -383,9 +400,9 @@ async fn start(
     configured: DeclaredServers,
     questions: &Questions,
     operator: &Operator,
-) -> anyhow::Result<(Haft, Mounts)> {
-    let Prepared { builder, store, key } = Prepared::soon(args, questions, operator).await?;
-    let mut builder = builder.registered()?;
+) -> anyhow::Result<(Haft, Mounts, Workers)> {
+    let prepared = Prepared::soon(args, questions, operator).await?;
+    let Prepared { mut builder, store, key, workers } = prepared;
     if let Some(ahead) = args.clock_ahead {
         builder = builder.clock(Clock::Ahead(ahead));
     }
@@ -397,7 +414,7 @@ async fn start(
     let rules = MountRules { added_reach, confine: Some(confining(&args.config)) };
     let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach(), rules);
     mounts.restore(configured.servers, added_commands(args)).await?;
-    Ok((builder.start(store)?, mounts))
+    Ok((builder.start(store)?, mounts, workers))
 }
 
 /// A node that has not started: the managed tools and the models, over the store of a place.
@@ -405,6 +422,7 @@ struct Prepared {
     builder: HaftBuilder,
     store: Store,
     key: SealingKey,
+    workers: Workers,
 }
 
 impl Prepared {
@@ -443,8 +461,11 @@ impl Prepared {
         let builder = Haft::builder().sealing_key(key.clone()).policy_file(rules).model(models);
         let builder = builder.floor(operator.floor);
         let builder = haft_server::install(haft_mcp::install(builder, questions));
-        let builder = haft_tools::install(builder, hands);
-        Ok(Self { builder, store, key })
+        let builder = haft_tools::install(builder, hands).registered()?;
+        // Their calls wait for them, also where no worker can come.
+        let workers = Workers::new(builder.registry(), store.clone());
+        workers.restore().await?;
+        Ok(Self { builder, store, key, workers })
     }
 }
 

@@ -119,6 +119,22 @@ pub struct Pool {
     pub limit: u32,
 }
 
+impl Pool {
+    /// How the names of pools begin whose places are offered by workers. Such a pool has room
+    /// only while a worker asks for jobs, so its calls are queued until then.
+    pub const WORKERS: &str = "worker/";
+
+    /// The pool in which the calls of a tool wait for a worker.
+    pub fn of_workers(tool: &ToolName) -> Self {
+        Self { name: format!("{}{tool}", Self::WORKERS), limit: u32::MAX }
+    }
+
+    /// Returns whether workers offer the places of a pool with this name.
+    pub fn is_of_workers(name: &str) -> bool {
+        name.starts_with(Self::WORKERS)
+    }
+}
+
 /// Whether a tool speaks before it is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

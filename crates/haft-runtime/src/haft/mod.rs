@@ -8,6 +8,7 @@ mod error;
 mod grants;
 mod idempotent;
 mod looping;
+mod reporting;
 mod resolving;
 mod rules;
 mod settling;

@@ -455,7 +455,7 @@ impl Haft {
     }
 
     /// Takes in what came from outside, as if a tool of ours had said it.
-    async fn taken_in(
+    pub(super) async fn taken_in(
         &self,
         open: &Open,
         call: &Call,

@@ -25,7 +25,7 @@ impl<P: Performer> SessionTask<P> {
         let mut slots = Vec::new();
         for call in queued {
             let pools = pools_of(&decision.state, call);
-            let Some(slot) = self.shared.pools.try_take(&pools) else { continue };
+            let Some(slot) = self.shared.pools.try_take(call, &pools) else { continue };
             decision.effects.retain(|effect| queued_call(effect) != Some(call));
             self.add(decision, now, Input::SlotTaken(SlotTaken { call }));
             slots.push((call, slot));

@@ -47,6 +47,8 @@ enum Effect {
     Absent,
     /// It may have.
     Unknown,
+    /// It may have, and the code that ran it may still be at it.
+    UnknownAndRunning,
 }
 
 impl ToolError {
@@ -96,6 +98,14 @@ impl ToolError {
         error
     }
 
+    /// As [`ToolError::unknown`], of code that may still be running somewhere else: then a `verify`
+    /// function that finds nothing proves nothing, and a person is asked.
+    pub fn unknown_and_running(message: impl Into<String>) -> Self {
+        let mut error = Self::of(ErrorClass::Interrupted, message);
+        error.0.effect = Effect::UnknownAndRunning;
+        error
+    }
+
     /// The tool's own code is broken.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::of(ErrorClass::Internal, message)
@@ -141,8 +151,13 @@ impl ToolError {
         match self.0.effect {
             Effect::Unsaid => leaves_effect_open(self.0.failure.class),
             Effect::Absent => false,
-            Effect::Unknown => true,
+            Effect::Unknown | Effect::UnknownAndRunning => true,
         }
+    }
+
+    /// Returns whether the code that ran the call may still be running.
+    pub fn may_still_run(&self) -> bool {
+        self.0.effect == Effect::UnknownAndRunning
     }
 
     /// Masks the secrets in what it says.

@@ -101,7 +101,10 @@ impl Toolbox {
         let ended = |ran: RunResult| told(ran, only_reads);
         let unknown = |class, message: &str| {
             let returned = Returned::from(CallResult::Err(Failure::new(class, message)));
-            told(RunResult { returned, effect: Effect::Unknown }, only_reads)
+            told(
+                RunResult { returned, effect: Effect::Unknown { may_still_run: false } },
+                only_reads,
+            )
         };
         let prepared = match self.prepare_directly(run, found).await {
             Ok(prepared) => prepared,
@@ -152,7 +155,7 @@ impl Toolbox {
 fn told(ran: RunResult, only_reads: bool) -> Returned {
     let RunResult { returned, effect } = ran;
     let result = match returned.result {
-        CallResult::Err(failure) if effect == Effect::Unknown && !only_reads => {
+        CallResult::Err(failure) if matches!(effect, Effect::Unknown { .. }) && !only_reads => {
             let Failure { message, debug, partial, .. } = failure;
             CallResult::Err(Failure { debug, partial, ..Failure::effect_unknown(&message) })
         }

@@ -267,7 +267,7 @@ impl Toolbox {
         ToolContext::new(run, Arc::clone(&self.surroundings), redactor)
     }
 
-    pub(super) fn clean(&self, mut returned: Returned) -> Returned {
+    pub(crate) fn clean(&self, mut returned: Returned) -> Returned {
         self.surroundings.redactor.returned(&mut returned);
         returned
     }
@@ -285,19 +285,22 @@ pub(super) enum Effect {
     /// It is as the failure says.
     Told,
     /// It may have taken effect all the same.
-    Unknown,
+    Unknown {
+        /// Whether the code may still be at it, somewhere else.
+        may_still_run: bool,
+    },
 }
 
 impl RunResult {
     fn of(entered: Result<Returned, ToolError>) -> Self {
-        let is_unknown = match &entered {
-            Ok(Returned { result: CallResult::Ok(_), .. }) => false,
+        let (is_unknown, may_still_run) = match &entered {
+            Ok(Returned { result: CallResult::Ok(_), .. }) => (false, false),
             Ok(Returned { result: CallResult::Err(failure), .. }) => {
-                leaves_effect_open(failure.class)
+                (leaves_effect_open(failure.class), false)
             }
-            Err(error) => error.is_effect_unknown(),
+            Err(error) => (error.is_effect_unknown(), error.may_still_run()),
         };
-        let effect = if is_unknown { Effect::Unknown } else { Effect::Told };
+        let effect = if is_unknown { Effect::Unknown { may_still_run } } else { Effect::Told };
         Self { returned: entered.unwrap_or_else(ToolError::into_returned), effect }
     }
 }
@@ -305,8 +308,8 @@ impl RunResult {
 impl From<RunResult> for AttemptReport {
     fn from(ran: RunResult) -> Self {
         match (ran.returned.result, ran.effect) {
-            (CallResult::Err(failure), Effect::Unknown) => {
-                Self::EffectUnknown(EffectUnknown { failure, may_still_run: false })
+            (CallResult::Err(failure), Effect::Unknown { may_still_run }) => {
+                Self::EffectUnknown(EffectUnknown { failure, may_still_run })
             }
             (result, _) => Self::Returned(Returned { result, ..ran.returned }),
         }

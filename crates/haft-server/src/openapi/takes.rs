@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::input::{Body, Form, Params, Path};
+use crate::input::{Body, Form, Params, Path, Raw};
 
 /// What a handler takes, gathered from its arguments.
 #[derive(Debug, Default)]
@@ -84,6 +84,14 @@ impl Takes for Form {
             })
         };
         taken.body = Some(TakenBody { media_type: "multipart/form-data", schema });
+    }
+}
+
+impl Takes for Raw {
+    fn take(taken: &mut Taken) {
+        let schema =
+            |_: &mut SchemaGenerator| json_schema!({ "type": "string", "format": "binary" });
+        taken.body = Some(TakenBody { media_type: "application/octet-stream", schema });
     }
 }
 

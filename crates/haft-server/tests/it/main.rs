@@ -34,3 +34,4 @@ mod treatments;
 mod vaults;
 mod versions;
 mod wakes;
+mod workers;

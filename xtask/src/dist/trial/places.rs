@@ -80,6 +80,8 @@ impl Prepared<'_> {
     fn wheel(self) -> anyhow::Result<Installed> {
         let mut pip = Command::new(self.place.join("venv/bin/python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]);
+        // The program needs nothing of what the package beside it imports.
+        pip.arg("--no-deps");
         commands::run(pip.args(&self.artifact.files))?;
         let program = self.place.join("venv/bin/haft");
         self.on_this_system(program)

@@ -282,8 +282,11 @@ fn told(app: &App, found: &Found, call: CallId, known: &StoredCall) -> Value {
 /// Where a queued call stands. Only the node that has its session knows how many are ahead.
 pub(super) fn queue_place(app: &App, call: CallId) -> Value {
     match app.haft().driver().pools().place(call) {
-        Some(place) => json!({ "pool": place.pool, "ahead": place.n_ahead }),
-        None => json!({ "pool": null, "ahead": null }),
+        Some(place) => json!({
+            "pool": place.pool, "ahead": place.n_ahead,
+            "because": app.workers().waited_for(&place.pool),
+        }),
+        None => json!({ "pool": null, "ahead": null, "because": null }),
     }
 }
 

@@ -22,11 +22,15 @@ mod tools;
 mod versions;
 mod wakes;
 mod webhooks;
+mod workers;
 
 pub(super) use found::Found;
 
 use crate::openapi::Query::{Limit, Number, Page, Text};
 use crate::openapi::{Paths, delete, get, post};
+
+/// The largest part of a result that a worker may leave at once.
+const KEPT_MAX: usize = 256 << 20;
 
 pub(crate) fn paths() -> Paths {
     let events = get(events::list).query(&[Limit(1000), Number("after")]).page();
@@ -76,6 +80,7 @@ pub(crate) fn paths() -> Paths {
         .route("/rules", get(rules::list).query(&[Text("agent")]))
         .route("/rules/check", post(rules::check))
         .merge(kept())
+        .merge(workers())
         .route("/artifacts/{artifact}", get(artifacts::read).bytes())
 }
 
@@ -97,4 +102,15 @@ fn kept() -> Paths {
         .route("/webhooks", get(webhooks::list).page().post(webhooks::create))
         .route("/webhooks/{webhook}", delete(webhooks::delete))
         .route("/webhooks/{webhook}/deliveries", deliveries)
+}
+
+/// What workers ask and say.
+fn workers() -> Paths {
+    let keep = post(workers::keep).query(&[Text("lease"), Text("title")]).body_max(KEPT_MAX);
+    Paths::new()
+        .route("/workers/register", post(workers::register))
+        .route("/workers/poll", post(workers::poll))
+        .route("/workers/beat", post(workers::beat))
+        .route("/workers/done", post(workers::done))
+        .route("/workers/keep", keep)
 }

@@ -1,0 +1,628 @@
+//! Where jobs and workers meet: what waits for a worker, who asks for jobs, who holds which.
+//!
+//! All of it is in the memory of one node. A session's calls are run by the node that owns the
+//! session, so a worker asks every node; what a restart forgets is recovered from the log, like
+//! any call whose process died. Only leases outlive it: they say themselves what they are for.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use haft_core::tool::Pool;
+use haft_core::{CallId, Digest, ToolName};
+use haft_runtime::{Offer, Pools};
+use haft_store::Tenant;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::job::{Job, JobKind, WorkerOutcome};
+use super::lease::LeaseTerms;
+
+/// How long a lease lasts without a beat.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
+/// How many leases are remembered after their jobs are done, so that `done` may be sent again.
+const DONE_MAX: usize = 4096;
+
+/// A worker, by its tenant and name.
+pub(super) type WorkerName = (Tenant, String);
+
+/// Which process a worker is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) worker: WorkerName,
+    pub(super) instance: String,
+}
+
+/// What a worker registered.
+#[derive(Debug, Clone)]
+pub(super) struct Enrolled {
+    pub(super) instance: String,
+    /// Its tools, by the digests of their definitions.
+    pub(super) tools: BTreeMap<ToolName, Digest>,
+    pub(super) seen: Instant,
+}
+
+/// How a job came to its end here.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The worker said what came of it.
+    Said(WorkerOutcome),
+    /// The worker's process is known to be gone.
+    Died { worker: String },
+}
+
+/// The jobs and workers of a node.
+pub(super) struct Desk {
+    state: Mutex<State>,
+    /// Where queued calls wait for offers; there once the node has started.
+    pools: OnceLock<Pools>,
+    /// Told when a lease is to be cancelled.
+    cancelled: Notify,
+    /// Told when a late report waits to be recorded.
+    reported: Notify,
+    /// Since when workers can have been heard of.
+    since: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    is_closed: bool,
+    workers: HashMap<WorkerName, Enrolled>,
+    /// Requests for jobs that are open, the earliest first.
+    polls: BTreeMap<u64, OpenPoll>,
+    /// What nobody holds yet, the earliest first.
+    unheld: BTreeMap<u64, Unheld>,
+    /// What workers hold, by the nonces of their leases.
+    held: HashMap<String, Held>,
+    /// Calls whose earlier attempts live workers say that they still run, and until when that
+    /// counts.
+    elsewhere: HashMap<CallId, Instant>,
+    /// The leases whose jobs were done last.
+    done: VecDeque<String>,
+    /// Calls about which a late report waits to be recorded.
+    late: Vec<CallId>,
+}
+
+struct OpenPoll {
+    process: Process,
+    n_free: u32,
+    jobs: mpsc::UnboundedSender<u64>,
+}
+
+struct Unheld {
+    job: Arc<Job>,
+    /// The request that it was given to, which has not been answered yet.
+    poll: Option<u64>,
+    held: mpsc::UnboundedSender<String>,
+    ended: oneshot::Sender<Ended>,
+}
+
+struct Held {
+    /// Its number while nobody held it.
+    number: u64,
+    job: Arc<Job>,
+    held: mpsc::UnboundedSender<String>,
+    process: Process,
+    until: Instant,
+    is_cancelled: bool,
+    ended: oneshot::Sender<Ended>,
+}
+
+/// A job that somebody waits for. It is withdrawn, or left to the worker that has it, when this is
+/// dropped.
+pub(super) struct Ticket {
+    desk: Arc<Desk>,
+    number: u64,
+    /// Told the lease's nonce each time a worker takes it.
+    pub(super) taken: mpsc::UnboundedReceiver<String>,
+    pub(super) ended: oneshot::Receiver<Ended>,
+    nonce: Option<String>,
+}
+
+/// A request for jobs that is being answered.
+pub(super) struct Poll {
+    desk: Arc<Desk>,
+    number: u64,
+    process: Process,
+    jobs: mpsc::UnboundedReceiver<u64>,
+    _offer: Option<Offer>,
+}
+
+/// A job that a worker has just been given.
+pub(super) struct Given {
+    pub(super) job: Arc<Job>,
+    pub(super) terms: LeaseTerms,
+}
+
+/// Why a worker is not given jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotEnrolled {
+    /// The node is stopping.
+    Closed,
+    /// This node does not know it.
+    Unknown,
+    /// Another process registered under its name.
+    Replaced,
+}
+
+/// What became of a lease that somebody says is done.
+pub(super) enum Finish {
+    /// Whoever waited for it has been told.
+    Told(Arc<Job>),
+    /// It was done before.
+    Before,
+    /// The same attempt was given to somebody else, or waits to be.
+    AnothersNow,
+    /// Nobody waits for it here.
+    NotHeld(WorkerOutcome),
+}
+
+impl Desk {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::default(),
+            pools: OnceLock::new(),
+            cancelled: Notify::new(),
+            reported: Notify::new(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Says where queued calls wait.
+    pub(super) fn attach(&self, pools: Pools) {
+        // A second node over the same desk would be a mistake of ours; the first one stands.
+        drop(self.pools.set(pools));
+    }
+
+    /// Gives nobody anything more.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        // Whoever waits for jobs is told that there are none.
+        state.polls.clear();
+    }
+
+    /// Returns how many jobs workers have.
+    pub(super) fn n_held(&self) -> usize {
+        self.lock().held.len()
+    }
+
+    /// Takes a worker in. A process that takes over a name says that the one before it is gone.
+    pub(super) fn enroll(&self, process: &Process, tools: BTreeMap<ToolName, Digest>) {
+        let mut state = self.lock();
+        let enrolled = Enrolled { instance: process.instance.clone(), tools, seen: Instant::now() };
+        state.workers.insert(process.worker.clone(), enrolled);
+        let gone = |held: &Held| {
+            held.process.worker == process.worker && held.process.instance != process.instance
+        };
+        let nonces: Vec<String> = state
+            .held
+            .iter()
+            .filter(|(_, held)| gone(held))
+            .map(|(nonce, _)| nonce.clone())
+            .collect();
+        for nonce in nonces {
+            if let Some(held) = state.held.remove(&nonce) {
+                let worker = held.process.worker.1.clone();
+                drop(held.ended.send(Ended::Died { worker }));
+            }
+        }
+    }
+
+    /// Forgets a tool that a worker of the name no longer has, and returns whether another one
+    /// that was here of late has it.
+    pub(super) fn is_offered(&self, tool: &ToolName, tenant: &Tenant) -> bool {
+        let state = self.lock();
+        state.workers.iter().any(|((theirs, _), enrolled)| {
+            theirs == tenant
+                && enrolled.tools.contains_key(tool)
+                && enrolled.seen.elapsed() < LEASE * 6
+        })
+    }
+
+    /// Returns the names of the workers that were here of late and have a tool.
+    pub(super) fn workers_of(&self, tool: &str) -> Vec<String> {
+        let state = self.lock();
+        let theirs = state.workers.iter().filter(|(_, enrolled)| {
+            enrolled.tools.contains_key(tool) && enrolled.seen.elapsed() < LEASE * 4
+        });
+        let mut names: Vec<String> = theirs.map(|((_, name), _)| name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    /// Opens a request for jobs. What waits already is given at once.
+    pub(super) fn poll(
+        self: &Arc<Self>,
+        process: Process,
+        n_free: u32,
+    ) -> Result<Poll, NotEnrolled> {
+        let (sender, jobs) = mpsc::unbounded_channel();
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(NotEnrolled::Closed);
+        }
+        let enrolled = state.enrolled_mut(&process)?;
+        enrolled.seen = Instant::now();
+        let tools = enrolled.tools.clone();
+        state.next += 1;
+        let number = state.next;
+        let open = OpenPoll { process: process.clone(), n_free, jobs: sender };
+        state.polls.insert(number, open);
+        let waiting: Vec<u64> =
+            state.unheld.iter().filter(|(_, it)| it.poll.is_none()).map(|(n, _)| *n).collect();
+        for job in waiting {
+            state.assign(job, Some(number));
+        }
+        let left = state.polls.get(&number).map_or(0, |poll| poll.n_free);
+        let was_idle = left == n_free;
+        drop(state);
+        // Jobs that are there are answered at once; only an idle request waits for more.
+        let offer = match self.pools.get() {
+            Some(pools) if was_idle && n_free > 0 => {
+                let names: BTreeSet<String> =
+                    tools.keys().map(|tool| Pool::of_workers(tool).name).collect();
+                Some(pools.offer(number, names, n_free))
+            }
+            _ => None,
+        };
+        Ok(Poll { desk: Arc::clone(self), number, process, jobs, _offer: offer })
+    }
+
+    /// Puts a job up for whoever can do it.
+    pub(super) fn submit(self: &Arc<Self>, job: Job) -> Ticket {
+        let call = job.call();
+        let reserved = match (job.kind, self.pools.get()) {
+            (JobKind::Run | JobKind::Preview, Some(pools)) => pools.offer_of(call),
+            _ => None,
+        };
+        let (held, taken) = mpsc::unbounded_channel();
+        let (ending, ended) = oneshot::channel();
+        let mut state = self.lock();
+        state.next += 1;
+        let number = state.next;
+        let unheld = Unheld { job: Arc::new(job), poll: None, held, ended: ending };
+        state.unheld.insert(number, unheld);
+        state.assign(number, reserved);
+        drop(state);
+        Ticket { desk: Arc::clone(self), number, taken, ended, nonce: None }
+    }
+
+    /// Extends leases, and returns which of them are to be cancelled.
+    pub(super) fn beat(&self, process: &Process, leases: &[(String, LeaseTerms)]) -> Beat {
+        let mut state = self.lock();
+        if let Ok(enrolled) = state.enrolled_mut(process) {
+            enrolled.seen = Instant::now();
+        }
+        let until = Instant::now() + LEASE;
+        let mut beat = Beat::default();
+        for (token, terms) in leases {
+            match state.held.get_mut(&terms.nonce) {
+                Some(held) if held.process == *process => {
+                    held.until = until;
+                    if held.is_cancelled {
+                        beat.cancel.push(token.clone());
+                    }
+                }
+                _ => {
+                    if terms.kind == JobKind::Run {
+                        state.elsewhere.insert(terms.call, until);
+                    }
+                    beat.lost.push(token.clone());
+                }
+            }
+        }
+        beat
+    }
+
+    /// Waits until some lease is to be cancelled; perhaps not one of those that are asked about.
+    pub(super) fn cancellation(&self) -> tokio::sync::futures::Notified<'_> {
+        self.cancelled.notified()
+    }
+
+    /// Returns the job of a lease that is held.
+    pub(super) fn held(&self, terms: &LeaseTerms) -> Option<Arc<Job>> {
+        self.lock().held.get(&terms.nonce).map(|held| Arc::clone(&held.job))
+    }
+
+    /// Takes in what came of a job.
+    pub(super) fn finish(&self, terms: &LeaseTerms, outcome: WorkerOutcome) -> Finish {
+        let mut state = self.lock();
+        let Some(held) = state.held.remove(&terms.nonce) else {
+            state.elsewhere.remove(&terms.call);
+            return match state.done.contains(&terms.nonce) {
+                true => Finish::Before,
+                false if state.is_underway(terms) => Finish::AnothersNow,
+                false => Finish::NotHeld(outcome),
+            };
+        };
+        if matches!(outcome, WorkerOutcome::Released) {
+            state.put_back(held);
+            return Finish::Before;
+        }
+        state.done.push_back(terms.nonce.clone());
+        if state.done.len() > DONE_MAX {
+            state.done.pop_front();
+        }
+        match held.ended.send(Ended::Said(outcome)) {
+            Ok(()) => Finish::Told(held.job),
+            Err(Ended::Said(outcome)) => Finish::NotHeld(outcome),
+            Err(Ended::Died { .. }) => Finish::Before,
+        }
+    }
+
+    /// Waits until no live worker can be running an earlier attempt of a call: one that does has
+    /// had the time of a lease to say so since this node started, and says so no more. Returns
+    /// whether it is so; if not, the worker has reported what came of it.
+    pub(super) async fn is_quiet(&self, call: CallId) -> bool {
+        loop {
+            let reported = self.reported.notified();
+            let until = {
+                let mut state = self.lock();
+                if state.late.contains(&call) {
+                    return false;
+                }
+                let until = state.elsewhere.get(&call).copied();
+                let until = until.map_or(self.since + LEASE, |until| until.max(self.since + LEASE));
+                if until <= Instant::now() {
+                    state.elsewhere.remove(&call);
+                    return true;
+                }
+                until
+            };
+            tokio::select! {
+                () = reported => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// Waits until a late report about a call waits to be recorded.
+    pub(super) async fn late_report(&self, call: CallId) {
+        loop {
+            let reported = self.reported.notified();
+            if self.lock().late.contains(&call) {
+                return;
+            }
+            reported.await;
+        }
+    }
+
+    /// Says that a late report about a call waits to be recorded, until what is returned is
+    /// dropped: it tells better than a verify function what became of the call.
+    pub(super) fn reports_late(self: &Arc<Self>, call: CallId) -> LateReport {
+        self.lock().late.push(call);
+        self.reported.notify_waiters();
+        LateReport { desk: Arc::clone(self), call }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A report that waits to be recorded.
+pub(super) struct LateReport {
+    desk: Arc<Desk>,
+    call: CallId,
+}
+
+impl Drop for LateReport {
+    fn drop(&mut self) {
+        let mut state = self.desk.lock();
+        if let Some(at) = state.late.iter().position(|call| *call == self.call) {
+            state.late.swap_remove(at);
+        }
+    }
+}
+
+/// What a worker is told about its leases.
+#[derive(Debug, Default)]
+pub(super) struct Beat {
+    pub(super) cancel: Vec<String>,
+    pub(super) lost: Vec<String>,
+}
+
+impl State {
+    fn enrolled(&self, process: &Process) -> Result<&Enrolled, NotEnrolled> {
+        match self.workers.get(&process.worker) {
+            None => Err(NotEnrolled::Unknown),
+            Some(enrolled) if enrolled.instance != process.instance => Err(NotEnrolled::Replaced),
+            Some(enrolled) => Ok(enrolled),
+        }
+    }
+
+    fn enrolled_mut(&mut self, process: &Process) -> Result<&mut Enrolled, NotEnrolled> {
+        self.enrolled(process)?;
+        self.workers.get_mut(&process.worker).ok_or(NotEnrolled::Unknown)
+    }
+
+    /// Whether the attempt of a lease is somebody else's by now.
+    fn is_underway(&self, terms: &LeaseTerms) -> bool {
+        let is_it = |job: &Job| {
+            (job.kind, job.call(), job.attempt()) == (terms.kind, terms.call, terms.attempt)
+        };
+        self.held.values().any(|held| is_it(&held.job))
+            || self.unheld.values().any(|unheld| is_it(&unheld.job))
+    }
+
+    /// Whether a request for jobs is one that can do this job.
+    fn fits(&self, poll: &OpenPoll, job: &Job) -> bool {
+        let enrolled = self.enrolled(&poll.process);
+        poll.n_free > 0
+            && poll.process.worker.0 == job.tenant
+            && enrolled.is_ok_and(|enrolled| enrolled.tools.get(&job.tool) == Some(&job.digest))
+    }
+
+    /// Gives a job to an open request: the wanted one if that can do it, else the earliest.
+    fn assign(&mut self, number: u64, wanted: Option<u64>) {
+        let Some(unheld) = self.unheld.get(&number) else { return };
+        let job = Arc::clone(&unheld.job);
+        let fits = |(_, poll): &(&u64, &OpenPoll)| self.fits(poll, &job);
+        let wanted = wanted.and_then(|wanted| self.polls.get_key_value(&wanted)).filter(fits);
+        let chosen = wanted.or_else(|| self.polls.iter().find(fits)).map(|(poll, _)| *poll);
+        let Some(chosen) = chosen else { return };
+        let Some(poll) = self.polls.get_mut(&chosen) else { return };
+        if poll.jobs.send(number).is_ok() {
+            poll.n_free -= 1;
+            if let Some(unheld) = self.unheld.get_mut(&number) {
+                unheld.poll = Some(chosen);
+            }
+        }
+    }
+
+    /// Has a job that was not begun wait for another worker, unless it was to stop.
+    fn put_back(&mut self, given_back: Held) {
+        let Held { number, job, held, ended, is_cancelled, .. } = given_back;
+        if is_cancelled {
+            drop(ended.send(Ended::Said(WorkerOutcome::stopped_before_it_began())));
+            return;
+        }
+        self.unheld.insert(number, Unheld { job, poll: None, held, ended });
+        self.assign(number, None);
+    }
+}
+
+impl Ticket {
+    /// Takes the job back, unless a worker has it.
+    pub(super) fn withdraw(&self) -> bool {
+        self.desk.lock().unheld.remove(&self.number).is_some()
+    }
+
+    /// Says that the job should stop.
+    pub(super) fn cancel(&self) {
+        let Some(nonce) = &self.nonce else { return };
+        if let Some(held) = self.desk.lock().held.get_mut(nonce) {
+            held.is_cancelled = true;
+        }
+        self.desk.cancelled.notify_waiters();
+    }
+
+    /// Notes which lease it is held by.
+    pub(super) fn held_by(&mut self, nonce: String) {
+        self.nonce = Some(nonce);
+    }
+
+    /// Returns when its lease lapses; `None` once it has no lease, or is put up again.
+    pub(super) fn lapses_at(&self) -> Option<Instant> {
+        let state = self.desk.lock();
+        state.held.get(self.nonce.as_ref()?).map(|held| held.until)
+    }
+
+    /// Gives the lease up if it has lapsed, and returns who held it.
+    pub(super) fn lapse(&self) -> Option<String> {
+        let nonce = self.nonce.as_ref()?;
+        let mut state = self.desk.lock();
+        if state.held.get(nonce)?.until > Instant::now() {
+            return None;
+        }
+        state.held.remove(nonce).map(|held| held.process.worker.1)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.desk.lock();
+        state.unheld.remove(&self.number);
+        // What the worker says of it from now on is a late report.
+        if let Some(nonce) = &self.nonce {
+            state.held.remove(nonce);
+        }
+    }
+}
+
+impl Poll {
+    /// Waits for the first job that the request is given.
+    pub(super) async fn first(&mut self) -> Option<Given> {
+        loop {
+            let number = self.jobs.recv().await?;
+            if let Some(given) = self.take(number) {
+                return Some(given);
+            }
+        }
+    }
+
+    /// Returns another job that it was given already.
+    pub(super) fn another(&mut self) -> Option<Given> {
+        loop {
+            let number = self.jobs.try_recv().ok()?;
+            if let Some(given) = self.take(number) {
+                return Some(given);
+            }
+        }
+    }
+
+    /// Makes the worker the holder of a job.
+    fn take(&self, number: u64) -> Option<Given> {
+        let mut state = self.desk.lock();
+        let Unheld { job, held, ended, .. } = state.unheld.remove(&number)?;
+        state.next += 1;
+        let nonce = match nonce(state.next) {
+            Ok(nonce) => nonce,
+            Err(_) => {
+                state.unheld.insert(number, Unheld { job, poll: None, held, ended });
+                return None;
+            }
+        };
+        let terms = LeaseTerms {
+            kind: job.kind,
+            session: job.session(),
+            call: job.call(),
+            attempt: job.attempt(),
+            nonce: nonce.clone(),
+        };
+        let (process, until) = (self.process.clone(), Instant::now() + LEASE);
+        let teller = held.clone();
+        let lease = Held {
+            number,
+            job: Arc::clone(&job),
+            held,
+            process,
+            until,
+            is_cancelled: false,
+            ended,
+        };
+        state.held.insert(nonce.clone(), lease);
+        // Under the lock, so that whoever waits for the job knows the lease before it can end.
+        drop(teller.send(nonce));
+        drop(state);
+        Some(Given { job, terms })
+    }
+
+    /// Puts a job up again whose lease could not be written down.
+    pub(super) fn give_back(&self, terms: &LeaseTerms) {
+        let mut state = self.desk.lock();
+        if let Some(held) = state.held.remove(&terms.nonce) {
+            state.put_back(held);
+        }
+    }
+}
+
+impl Drop for Poll {
+    /// What it was given and never took, as its worker hung up, is for others.
+    fn drop(&mut self) {
+        let mut state = self.desk.lock();
+        state.polls.remove(&self.number);
+        let mine: Vec<u64> = state
+            .unheld
+            .iter()
+            .filter(|(_, unheld)| unheld.poll == Some(self.number))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in mine {
+            if let Some(unheld) = state.unheld.get_mut(&number) {
+                unheld.poll = None;
+            }
+            state.assign(number, None);
+        }
+    }
+}
+
+/// What tells one lease from every other, and cannot be guessed.
+fn nonce(number: u64) -> Result<String, getrandom::Error> {
+    let mut random = [0u8; 8];
+    getrandom::fill(&mut random)?;
+    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{number:x}-{hex}"))
+}
