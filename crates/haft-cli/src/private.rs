@@ -13,7 +13,7 @@ use crate::trouble::{Code, Trouble};
 use crate::{settings, trust};
 
 /// Directories of the data that hold what sessions are given: a directory of each may be a root.
-pub(crate) const LENT: &[&str] = &["workspaces", "uploads", "skills"];
+pub(crate) const LENT: &[&str] = &["workspaces", "uploads", "skills", "agents"];
 
 /// Declares what every node of this process keeps to itself. The data directory is there already.
 pub(crate) fn declare(place: &Place, lent: &[&str]) -> Result<(), Trouble> {

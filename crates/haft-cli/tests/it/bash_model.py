@@ -1,4 +1,5 @@
-"""A model that has `bash` run what it is told: each message is the input of one call."""
+"""A model that calls what it is told: each message is the input of one call of `bash`, or names
+another tool as `{"tool": …, "input": …}`."""
 import json, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,7 +12,8 @@ def answer(body):
     blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
     if any(block["type"] == "tool_result" for block in blocks):
         return [{"text": "done"}]
-    return [{"tool": "bash", "input": json.loads(blocks[-1]["text"])}]
+    told = json.loads(blocks[-1]["text"])
+    return [told if "tool" in told else {"tool": "bash", "input": told}]
 
 
 class Model(BaseHTTPRequestHandler):

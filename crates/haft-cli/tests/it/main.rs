@@ -30,6 +30,7 @@ mod policies;
 mod pty;
 mod readiness;
 mod serve;
+mod served_tools;
 mod serving;
 mod settling;
 mod stopping;

@@ -33,7 +33,7 @@ impl BashModel {
         Self { process, url: url.trim().to_owned() }
     }
 
-    fn serve(&self, data: &Path) -> Serving {
+    pub(crate) fn serve(&self, data: &Path) -> Serving {
         self.serve_with(data, &[])
     }
 
