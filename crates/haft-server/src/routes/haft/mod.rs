@@ -23,7 +23,7 @@ mod versions;
 mod wakes;
 mod webhooks;
 
-pub(super) use found::Found;
+pub(super) use found::{Found, row as listed_row};
 
 use crate::openapi::Query::{Limit, Number, Page, Text};
 use crate::openapi::{Paths, delete, get, post};
