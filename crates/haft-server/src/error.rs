@@ -14,6 +14,9 @@ use crate::keys::KeyError;
 /// How soon a request is worth sending again when the store or the node is in trouble.
 const RETRY_AFTER_SECONDS: &str = "1";
 
+/// The code of what is stored and cannot be read.
+const DAMAGED: &str = "damaged";
+
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -113,6 +116,12 @@ impl Error {
         matches!(self.kind, Kind::Internal | Kind::Overloaded)
     }
 
+    /// Whether what is stored cannot be read; asking again does not help.
+    pub(crate) fn is_of_damage(&self) -> bool {
+        self.kind == Kind::Internal
+            || self.details.as_ref().is_some_and(|details| details["code"] == DAMAGED)
+    }
+
     pub(crate) fn is_conflict(&self) -> bool {
         self.kind == Kind::Conflict
     }
@@ -179,6 +188,15 @@ impl From<haft_store::Error> for Error {
                      known; send the same request again with the same Idempotency-Key, or look \
                      before you send it anew",
                 )
+            }
+            ErrorKind::Corrupt => {
+                tracing::error!(%error, "something stored cannot be read");
+                Self::new(
+                    Kind::Overloaded,
+                    "what is stored of this cannot be read; `haft audit verify` says more, and \
+                     `haft repair` may help",
+                )
+                .with_details(json!({ "code": DAMAGED }))
             }
             kind => {
                 tracing::error!(%error, ?kind, "the store has trouble");

@@ -212,7 +212,8 @@ impl Haft {
         }
     }
 
-    /// Takes several things that someone says to a session in one step: all of them, or none.
+    /// Takes several things that someone says to a session in one step: all of them, or none. A
+    /// session that the caller has just loaded is not read again.
     ///
     /// # Errors
     ///
@@ -220,6 +221,7 @@ impl Haft {
     pub async fn take_all(
         &self,
         session: SessionId,
+        seen: Option<Loaded>,
         said: Vec<Said>,
     ) -> Result<(), (Option<usize>, ResolveError)> {
         // What an earlier run of this request has recorded is not checked against what became of
@@ -231,8 +233,14 @@ impl Haft {
             return Ok(());
         }
         let trouble = |error: InputError| (None, ResolveError::from(error));
-        let loaded = self.store().load(session).await.map_err(|error| trouble(error.into()))?;
-        let loaded = loaded.ok_or_else(|| trouble(InputError::UnknownSession))?;
+        let loaded = match seen {
+            Some(loaded) => loaded,
+            None => {
+                let loaded = self.store().load(session).await;
+                let loaded = loaded.map_err(|error| trouble(error.into()))?;
+                loaded.ok_or_else(|| trouble(InputError::UnknownSession))?
+            }
+        };
         let mut inputs = Vec::with_capacity(said.len());
         for (at, said) in said.into_iter().enumerate() {
             inputs.push(match said {
@@ -253,7 +261,9 @@ impl Haft {
             && let Some(input) = inputs.pop()
         {
             let taken = match input {
-                Input::Resolved(resolved) => self.driver.resolve(session, resolved).await,
+                Input::Resolved(resolved) => {
+                    self.driver.resolve_seen(session, Some(loaded), resolved).await
+                }
                 input => self.driver.input(session, input).await,
             };
             return taken.map(drop).map_err(|error| (Some(0), error.into()));

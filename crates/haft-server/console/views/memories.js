@@ -38,11 +38,15 @@ export async function memoriesPanel(app, store) {
 function row(app, base, memory, changed) {
   const slot = h("div", { class: "pad" });
   const open = async () => {
-    const [full, { data: versions }] = await Promise.all([
+    const path = `${base}/memory_versions?memory_id=${memory.id}&view=full`;
+    const [full, newest] = await Promise.all([
       app.haft.v1("GET", `${base}/memories/${memory.id}`),
-      app.haft.v1("GET", `${base}/memory_versions?memory_id=${memory.id}&view=full&limit=20`),
+      app.haft.v1("GET", `${path}&limit=20`),
     ]);
-    fill(slot, h("pre", { class: "block", tabindex: "0" }, full.content), h("div", { class: "actions" }, h("button", { type: "button", class: "button small", onclick: () => edit(full) }, icon("edit"), "Edit")), history(full.path, versions));
+    const shown = h("div", {}, history(full.path, newest.data));
+    const all = async () => { fill(shown, history(full.path, await app.haft.v1All(`${path}&limit=100`))); };
+    if (newest.next_page) shown.append(h("button", { type: "button", class: "button small", onclick: () => void all().catch(app.failed) }, "Show earlier versions"));
+    fill(slot, h("pre", { class: "block", tabindex: "0" }, full.content), h("div", { class: "actions" }, h("button", { type: "button", class: "button small", onclick: () => edit(full) }, icon("edit"), "Edit")), shown);
   };
   const edit = (/** @type {any} */ full) => {
     const editor = new Editor({ fields: FIELDS, value: { path: full.path, content: full.content }, name: full.path.replace(/^\//, ""), action: "Save",

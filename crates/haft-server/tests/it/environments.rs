@@ -3,29 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::house::{House, Visitor, asking_agent};
+use crate::once::posted;
 
 async fn environment(ann: &Visitor, name: &str, metadata: Value) -> String {
     let declared = json!({"name": name, "metadata": metadata});
     ann.post("/v1/environments", &declared).await["id"].as_str().unwrap().to_owned()
 }
 
-/// What a front end posts that begins a thread; returns where and what.
-fn begun(agent: &str, thread: &str) -> [(String, Value); 2] {
-    let said = json!({"id": "m", "role": "user", "content": "go"});
-    let run = json!({
-        "threadId": thread, "runId": "r", "messages": [said], "tools": [], "context": [],
-        "state": null,
-    });
-    let part = json!({"type": "text", "text": "go"});
-    let said = json!({"id": "m", "role": "user", "parts": [part]});
-    let chat = json!({"id": format!("chat {thread}"), "messages": [said]});
-    [(format!("/ag-ui/{agent}"), run), (format!("/chat/{agent}"), chat)]
-}
-
 /// Begins a thread in each way, and returns where the sessions work.
 async fn threads(ann: &Visitor, agent: &str, thread: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for (path, body) in begun(agent, thread) {
+    for (path, body) in posted(agent, thread, "go") {
         let (status, told) = ann.text("POST", &path, &body.to_string()).await;
         assert_eq!(status, 200, "{path}: {told}");
         found.push(newest(ann).await);
@@ -54,12 +42,12 @@ async fn a_thread_without_an_environment_works_in_the_default_however_many_there
     assert_eq!(threads(&ann, &agent, "two").await, ["env_demo"; 3], "the oldest, as before");
     let mine = environment(&ann, "Mine", json!({"haft.default": "true"})).await;
     assert_eq!(threads(&ann, &agent, "three").await, [&*mine; 3], "the one that is marked");
-    let body = begun(&agent, "four")[0].1.to_string();
+    let body = posted(&agent, "four", "go")[0].1.to_string();
     let path = format!("/ag-ui/{agent}?environment={other}");
     assert_eq!(ann.text("POST", &path, &body).await.0, 200);
     assert_eq!(newest(&ann).await, other, "the one that is named");
     let too = environment(&ann, "Mine too", json!({"haft.default": "true"})).await;
-    for (path, body) in begun(&agent, "five") {
+    for (path, body) in posted(&agent, "five", "go") {
         let refused = ann.refused("POST", &path, &body, 400).await;
         assert!(refused.contains(&mine) && refused.contains(&too), "{refused}");
         assert!(refused.contains("\"Mine too\"") && !refused.contains(&other), "{refused}");

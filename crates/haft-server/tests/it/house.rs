@@ -267,13 +267,25 @@ impl Visitor {
         path: &str,
         body: &Value,
     ) -> (u16, String, Value) {
+        let (status, head, body) = self.text_with(headers, method, path, body).await;
+        (status, head, serde_json::from_str(&body).unwrap_or_default())
+    }
+
+    /// The same, whatever the answer is written in.
+    pub(crate) async fn text_with(
+        &self,
+        headers: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (u16, String, String) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut connection = self.sent_with(headers, method, path, &body).await;
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_lowercase(), serde_json::from_str(body).unwrap_or_default())
+        (status, head.to_lowercase(), body.to_owned())
     }
 
     async fn sent(&self, method: &str, path: &str, body: &str) -> TcpStream {

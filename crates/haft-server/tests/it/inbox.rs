@@ -11,7 +11,8 @@ use haft_server::{Config, Scope};
 use haft_store::{CallStage, Tenant};
 use serde_json::{Map, Value, json};
 
-use crate::house::{House, Visitor, unattended};
+use crate::house::{House, Visitor, asking_agent, unattended};
+use crate::once::posted;
 
 /// Asks for calls that wait for an approval, and returns their ids.
 async fn waiting(who: &Visitor, n: usize) -> Vec<String> {
@@ -159,6 +160,48 @@ async fn a_session_that_cannot_be_read_is_one_row_of_the_page() {
     assert_eq!((&row["tool"], &row["kind"]), (&json!("refund"), &json!("approval")));
 }
 
+// E21: a session that cannot be read was left out of the SDKs' list without a word.
+#[tokio::test]
+async fn a_list_of_sessions_names_those_that_it_cannot_read() {
+    let house = House::start().await;
+    let ann = house.admin().await;
+    let wanted = json!({"agent": "agent_demo", "environment_id": "env_demo"});
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let opened = ann.post("/v1/sessions", &wanted).await;
+        sessions.push(opened["id"].as_str().unwrap().to_owned());
+    }
+    let page = ann.get("/v1/sessions").await;
+    assert_eq!((page["data"].as_array().unwrap().len(), &page["unreadable"]), (2, &Value::Null));
+    let connection = rusqlite::Connection::open(house.data.path().join("haft.db")).unwrap();
+    let damaged = connection.execute(
+        "UPDATE events SET body = replace(body, 'session.opened', 'session.0pened')
+         WHERE body LIKE ?1",
+        [format!("%{}%", sessions[0])],
+    );
+    assert_eq!(damaged, Ok(1));
+    let page = ann.get("/v1/sessions").await;
+    assert_eq!(page["data"][0]["id"], json!(sessions[1]), "{page}");
+    assert_eq!(page["unreadable"], json!([sessions[0]]), "{page}");
+}
+
+// What others may see and the caller may not makes no room in what is found.
+#[tokio::test]
+async fn a_call_is_found_by_the_beginning_of_its_id_however_many_others_there_are() {
+    let house = House::start().await;
+    let ann = house.visitor("default", "ann", &[Scope::Read, Scope::Write]).await;
+    let bob = house.visitor("default", "bob", &[Scope::Read, Scope::Write]).await;
+    let mine = waiting(&ann, 1).await;
+    waiting(&bob, 25).await;
+    // All of them were made within the same hours.
+    let path = format!("/haft/v1/calls?begins={}", &mine[0][.."call_01m".len()]);
+    let found = ann.get(&path).await;
+    assert_eq!(calls(&found), mine, "{found}");
+    assert_eq!(found["has_more"], false);
+    let found = bob.get(&path).await;
+    assert_eq!((calls(&found).len(), &found["has_more"]), (20, &json!(true)), "it says so");
+}
+
 /// Approves a call that waits, and returns how many sessions were loaded until it was done.
 async fn loads_of_an_approval(house: &House, ann: &Visitor, tool: &str, arguments: Value) -> u64 {
     let path = format!("/haft/v1/tools/{tool}/call");
@@ -205,6 +248,94 @@ async fn an_approval_loads_its_session_once() {
         let sealed = loads_of_an_approval(&house, &ann, "pay", json!({"card": "4111"})).await;
         assert_eq!(sealed, 1, "also with an argument that is sealed");
     })
+    .await;
+}
+
+/// Has an agent ask for a call by what a client posts; returns the session and the call.
+async fn asked_by(ann: &Visitor, house: &House, path: &str, body: &Value) -> (SessionId, CallId) {
+    let (status, told) = ann.text("POST", path, &body.to_string()).await;
+    assert_eq!(status, 200, "{path}: {told}");
+    let wait = loop {
+        let pending = ann.get("/haft/v1/pending").await;
+        match pending["data"].as_array().unwrap().first() {
+            Some(wait) => break wait.clone(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    while house.haft.driver().n_at_work() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let id = |name: &str| wait[name].as_str().unwrap().to_owned();
+    (id("session").parse().unwrap(), id("call").parse().unwrap())
+}
+
+/// Approves by what a client posts, and returns how many sessions were loaded until it was done.
+async fn loads_of(
+    house: &House,
+    ann: &Visitor,
+    ids: (SessionId, CallId),
+    post: (&str, &Value),
+) -> u64 {
+    let (store, (session, call), (path, body)) = (house.haft.store(), ids, post);
+    let before = store.measures().loads();
+    let (status, told) = ann.text("POST", path, &body.to_string()).await;
+    assert_eq!(status, 200, "{path}: {told}");
+    while store.call(session, call).await.unwrap().unwrap().stage != CallStage::Settled {
+        tokio::task::yield_now().await;
+    }
+    let class = store.call(session, call).await.unwrap().unwrap().class;
+    assert_eq!(class, None, "it ran");
+    while house.haft.driver().n_at_work() > 0 {
+        tokio::task::yield_now().await;
+    }
+    store.measures().loads() - before
+}
+
+// E20: the same by the events of the SDKs and by the front ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_by_an_sdk_or_a_front_end_loads_its_session_once() {
+    House::on_both(
+        |builder| builder,
+        unattended,
+        async |house| {
+            let ann = house.admin().await;
+            let agent = ann.post("/v1/agents", &asking_agent()).await;
+            let agent = agent["id"].as_str().unwrap();
+            let wanted = json!({"agent": agent, "environment_id": "env_demo"});
+            let opened = ann.post("/v1/sessions", &wanted).await;
+            let path = format!("/v1/sessions/{}/events", opened["id"].as_str().unwrap());
+            let said = json!({"type": "user.message", "content": [{"type": "text", "text": "go"}]});
+            let ids = asked_by(&ann, &house, &path, &json!({"events": [said]})).await;
+            let confirmed =
+                json!({"type": "user.tool_confirmation", "tool_use_id": ids.1, "result": "allow"});
+            let body = json!({"events": [confirmed]});
+            assert_eq!(loads_of(&house, &ann, ids, (&path, &body)).await, 1, "by the SDK's events");
+
+            let [(path, run), (chat_path, chat)] = posted(agent, "t", "go");
+            let ids = asked_by(&ann, &house, &path, &run).await;
+            let mut resumed = run;
+            resumed["runId"] = json!("r2");
+            resumed["resume"] = json!([{
+                "interruptId": format!("{}:1", ids.1), "status": "resolved",
+                "payload": {"approved": true},
+            }]);
+            assert_eq!(loads_of(&house, &ann, ids, (&path, &resumed)).await, 1, "by AG-UI");
+
+            let ids = asked_by(&ann, &house, &chat_path, &chat).await;
+            let approval = json!({"id": format!("{}:1", ids.1), "approved": true});
+            let part = json!({
+                "type": "dynamic-tool", "toolCallId": ids.1, "state": "approval-responded",
+                "approval": approval,
+            });
+            let card = json!({"id": "2", "role": "assistant", "parts": [part]});
+            let answered = json!({"id": chat["id"], "messages": [chat["messages"][0], card]});
+            assert_eq!(
+                loads_of(&house, &ann, ids, (&chat_path, &answered)).await,
+                1,
+                "by the chat"
+            );
+        },
+    )
     .await;
 }
 

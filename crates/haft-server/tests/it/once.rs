@@ -170,6 +170,53 @@ async fn a_secret_that_is_shown_once_is_not_shown_again_and_nothing_is_made_twic
     assert_eq!(keys.matches("\"carl\"").count(), 1, "{keys}");
 }
 
+/// What a front end posts that says something in a thread: where and what.
+pub(crate) fn posted(agent: &str, thread: &str, text: &str) -> [(String, Value); 2] {
+    let said = json!({"id": text, "role": "user", "content": text});
+    let run = json!({
+        "threadId": thread, "runId": "r", "messages": [said], "tools": [], "context": [],
+        "state": null,
+    });
+    let part = json!({"type": "text", "text": text});
+    let said = json!({"id": text, "role": "user", "parts": [part]});
+    let chat = json!({"id": format!("chat {thread}"), "messages": [said]});
+    [(format!("/ag-ui/{agent}"), run), (format!("/chat/{agent}"), chat)]
+}
+
+/// The session that was opened last.
+pub(crate) async fn newest(who: &Visitor) -> String {
+    let listed = who.get("/v1/sessions?limit=1").await;
+    listed["data"][0]["id"].as_str().unwrap().to_owned()
+}
+
+// The front ends' addresses take a key too, and tell the run again from where it began.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_front_end_posts_again_under_a_key_is_said_once_and_told_again() {
+    let house = House::start().await;
+    let ann = house.admin().await;
+    let agent = ann.post("/v1/agents", &asking_agent()).await["id"].as_str().unwrap().to_owned();
+    for (n, (path, body)) in posted(&agent, "t", "once, please").into_iter().enumerate() {
+        let key = format!("idempotency-key: front-{n}\r\n");
+        let (status, head, first) = ann.text_with(&key, "POST", &path, &body).await;
+        assert_eq!((status, is_replayed(&head)), (200, false), "{path}: {head}");
+        let session = newest(&ann).await;
+        let (status, head, again) = ann.text_with(&key, "POST", &path, &body).await;
+        assert_eq!((status, is_replayed(&head)), (200, true), "{path}: {head}");
+        assert_eq!(newest(&ann).await, session, "{path}: no second session");
+        assert_eq!(heard(&ann, &session, "once, please").await, 1, "{path}");
+        for told in [&first, &again] {
+            assert!(told.contains("Let me look."), "{path}: {told}");
+        }
+        let (status, _, refused) =
+            ann.with(&key, "POST", &path, &posted(&agent, "t", "something else")[n].1).await;
+        assert_eq!(status, 422, "{path}: {refused}");
+        assert_eq!(refused["error"]["details"]["code"], "idempotency_key_reused", "{refused}");
+        assert_eq!(heard(&ann, &session, "something else").await, 0, "{path}");
+    }
+    let pending = ann.get("/haft/v1/pending").await;
+    assert_eq!(pending["data"].as_array().unwrap().len(), 2, "one call each: {pending}");
+}
+
 // E16: whole or not at all.
 #[tokio::test]
 async fn a_batch_of_events_is_applied_whole_or_not_at_all_and_says_which_one_is_wrong() {

@@ -9,7 +9,7 @@ use futures_util::stream;
 use haft_wire::front::{PostError, ag_ui};
 use serde_json::{Map, Value};
 
-use super::run::{Ears, Run};
+use super::run::{Ears, Run, config_of};
 use super::thread::{Taken, Thread};
 use crate::app::App;
 use crate::caller::Caller;
@@ -40,14 +40,15 @@ pub(crate) async fn run(
         }
         Err(error) => return Err(Error::invalid(error.to_string())),
     };
-    let encoder = ag_ui::Encoder::new(loaded.state, &post.thread, &run_id);
     let seen = loaded.head.seq;
-    let input = match thread.take(session, post.message, post.decisions).await? {
+    let input = match thread.take((session, &loaded), post.message, post.decisions).await? {
         Taken::To(input) => input,
         Taken::TooLate(stale) => return Ok(refused(&body, &stale, "stale")),
     };
+    let config = config_of(&loaded);
+    let encoder = ag_ui::Encoder::new(loaded.state, &post.thread, &run_id);
     let first = vec![encoder.start(session)];
-    let run = Run { app: app.clone(), session, ears, encoder, seen, input };
+    let run = Run { app: app.clone(), session, config, ears, encoder, seen, input };
     Ok(streams::respond(app.streams(), run.frames(first)))
 }
 

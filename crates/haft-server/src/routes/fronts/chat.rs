@@ -8,7 +8,7 @@ use haft_core::{SessionId, Timestamp};
 use haft_wire::front::ui_message;
 use serde_json::{Map, Value};
 
-use super::run::{Ears, Frames, Run};
+use super::run::{Ears, Frames, Run, config_of};
 use super::thread::{Taken, Thread};
 use crate::app::App;
 use crate::caller::Caller;
@@ -39,14 +39,15 @@ pub(crate) async fn run(
     let read = ui_message::read(&body, loaded.state.as_open());
     let (post, continued) = read.map_err(|error| Error::invalid(error.to_string()))?;
     let seen = loaded.head.seq;
-    let input = match thread.take(session, post.message, post.decisions).await? {
+    let input = match thread.take((session, &loaded), post.message, post.decisions).await? {
         Taken::To(input) => input,
         Taken::TooLate(stale) => return Err(Error::conflict(stale)),
     };
     let message = continued.unwrap_or_else(|| message_id(session, seen));
+    let config = config_of(&loaded);
     let encoder = ui_message::Encoder::new(loaded.state);
     let first = vec![encoder.start(&message)];
-    let run = Run { app: app.clone(), session, ears, encoder, seen, input };
+    let run = Run { app: app.clone(), session, config, ears, encoder, seen, input };
     Ok(answer(app, run.frames(first)))
 }
 
@@ -68,10 +69,10 @@ pub(crate) async fn resume(
     let Some((state, seen)) = run_under_way(&app, session).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let encoder = ui_message::Encoder::new(state);
+    let (config, encoder) = (config_of(&loaded), ui_message::Encoder::new(state));
     let first = vec![encoder.start(&message_id(session, seen))];
     let input = loaded.head.seq;
-    let run = Run { app: app.clone(), session, ears, encoder, seen, input };
+    let run = Run { app: app.clone(), session, config, ears, encoder, seen, input };
     Ok(answer(&app, run.frames(first)))
 }
 

@@ -1,10 +1,12 @@
 //! Following a run to its rest: stored events in their order, live text between them.
 
-use haft_core::session::State;
+use std::sync::Arc;
+
+use haft_core::session::Config;
 use haft_core::tool::Definition;
 use haft_core::{CallId, SessionId, ToolName};
 use haft_runtime::{Live, LiveNews, SessionListener};
-use haft_store::{ChangedBy, Watch};
+use haft_store::{ChangedBy, Loaded, Watch};
 use haft_wire::front::{Encode, ToolSchemas};
 use serde_json::Value;
 
@@ -32,6 +34,8 @@ impl Ears {
 pub(super) struct Run<E> {
     pub(super) app: App,
     pub(super) session: SessionId,
+    /// How the session was opened, while it is open.
+    pub(super) config: Option<Arc<Config>>,
     /// LiveNews from before the run was given its input.
     pub(super) ears: Ears,
     pub(super) encoder: E,
@@ -145,7 +149,7 @@ impl<E: Encode + Send + Sync + 'static> Frames<E> {
             Stage::Reading => match run.news().await {
                 Ok((frames, true)) if run.seen >= run.input && run.encoder.rest().is_some() => {
                     self.stage = Stage::Told;
-                    let schemas = schemas(run.app.clone(), run.session).await;
+                    let schemas = schemas(&run.app, run.config.as_deref());
                     [frames, run.encoder.finish(&schemas)].concat()
                 }
                 Ok((frames, is_all)) => {
@@ -217,15 +221,15 @@ impl<E: Encode + Send + Sync + 'static> Source for Frames<E> {
     }
 }
 
+/// How a session was opened, as long as it is open.
+pub(super) fn config_of(loaded: &Loaded) -> Option<Arc<Config>> {
+    loaded.state.as_open().map(|open| Arc::clone(&open.config))
+}
+
 /// The schemas of the session's own tools and of the node's.
-async fn schemas(app: App, session: SessionId) -> impl Fn(&ToolName) -> Option<ToolSchemas> {
-    let loaded = app.store().load(session).await.ok().flatten();
-    let config = loaded.and_then(|loaded| match loaded.state {
-        State::Open(open) => Some(open.config),
-        State::Unopened | State::Ended { .. } => None,
-    });
+fn schemas(app: &App, config: Option<&Config>) -> impl Fn(&ToolName) -> Option<ToolSchemas> {
     move |tool| {
-        let own = config.as_ref().and_then(|config| config.toolset.own(tool.as_str()));
+        let own = config.and_then(|config| config.toolset.own(tool.as_str()));
         own.map(schemas_of).or_else(|| {
             let registered = app.haft().registry().get(tool.as_str())?;
             Some(schemas_of(registered.spec()))

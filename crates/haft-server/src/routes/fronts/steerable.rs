@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use haft_wire::front::steerable::Encoder;
 
-use super::run::{Ears, Run};
+use super::run::{Ears, Run, config_of};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -28,7 +28,8 @@ pub(crate) async fn stream(
     let found = Found::session(&app, &caller, &session).await?;
     let (session, ears) = (found.id, Ears::of(&app, found.id));
     let (encoder, input) = (Encoder::default(), found.loaded.head.seq);
-    let run = Run { app: app.clone(), session, ears, encoder, seen: 0, input };
+    let config = config_of(&found.loaded);
+    let run = Run { app: app.clone(), session, config, ears, encoder, seen: 0, input };
     let frames = run.frames(Vec::new()).then("[DONE]").keeping_alive_by(KEEP_ALIVE);
     Ok(streams::respond(app.streams(), frames))
 }

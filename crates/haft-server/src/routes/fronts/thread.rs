@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::keys::Scope;
 use crate::objects::Sort;
 use crate::plan::config;
+use crate::routes::haft::listed_row;
 use crate::routes::v1::sessions::cast;
 use crate::session::beside;
 
@@ -117,16 +118,19 @@ impl Thread<'_> {
         }
     }
 
-    /// Gives a session what a client posted.
+    /// Gives a session what a client posted; a session that was just loaded is not read again.
     pub(super) async fn take(
         &self,
-        session: SessionId,
+        (session, loaded): (SessionId, &Loaded),
         message: Option<PostedMessage>,
         decisions: Vec<Posted>,
     ) -> Result<Taken, Error> {
+        // What is sent again was read as the session was long ago.
+        let is_again = Request::current().and_then(|it| it.log_before(session)).is_some();
+        let mut seen = (!is_again && !decisions.is_empty()).then(|| loaded.clone());
         for posted in decisions {
             self.caller.require(Scope::Approve)?;
-            if let Err(stale) = self.decide(session, posted).await? {
+            if let Err(stale) = self.decide((session, seen.take()), posted).await? {
                 return Ok(Taken::TooLate(stale.to_string()));
             }
         }
@@ -137,18 +141,28 @@ impl Thread<'_> {
             let by = self.caller.actor.clone();
             self.app.haft().say_as(session, message, by, content).await?;
         }
-        let loaded = self.find(session).await?;
-        Ok(Taken::To(loaded.map_or(0, |loaded| loaded.head.seq)))
+        let row = listed_row(self.app, self.caller, session).await?;
+        Ok(Taken::To(row.map_or(0, |row| row.head_seq)))
     }
 
     /// Whoever says what was said already is right; whoever says something else is too late.
-    async fn decide(&self, session: SessionId, posted: Posted) -> Result<Result<(), Stale>, Error> {
+    async fn decide(
+        &self,
+        (session, seen): (SessionId, Option<Loaded>),
+        posted: Posted,
+    ) -> Result<Result<(), Stale>, Error> {
         let Posted { call, round, said } = posted;
         let response = response(said);
         let kind = response.kind();
         let id = ResolutionId::from_bits(fresh_bits(self.app.now()).map_err(Error::internal)?);
         let by = self.caller.actor.clone();
-        let resolved = self.app.haft().resolve_as(session, call, round, id, by, response).await;
+        let haft = self.app.haft();
+        let resolved = match seen {
+            Some(loaded) => {
+                haft.resolve_seen((session, loaded), call, round, id, by, response).await
+            }
+            None => haft.resolve_as(session, call, round, id, by, response).await,
+        };
         match resolved {
             Ok(_) => Ok(Ok(())),
             Err(ResolveError::Input(InputError::Refused(Refusal::Stale(stale)))) => {

@@ -185,7 +185,7 @@ async fn refused(
 const FOUND_MAX: u32 = 20;
 
 /// Finds calls of any session that the caller may see by the beginning of their ids, for people
-/// who have nothing else; the newest first.
+/// who have nothing else; the newest first. `has_more` says that more of the id is needed.
 pub(super) async fn find(
     State(app): State<App>,
     caller: Caller,
@@ -197,15 +197,29 @@ pub(super) async fn find(
     let ids = beginning(&begins).ok_or_else(|| {
         Error::invalid("begins: expected the beginning of a call's id, such as `call_01k9`")
     })?;
-    let mut data = Vec::new();
-    for FoundCall { session, call, known } in
-        app.store().calls_between(&caller.tenant, ids, FOUND_MAX).await?
-    {
-        if let Some(found) = Found::seen(&app, &caller, session).await? {
-            data.push(told(&app, &found, call, &known));
+    let (first, mut last) = ids.into_inner();
+    let (mut data, mut has_more) = (Vec::new(), false);
+    // What others may not see makes no room for what they may.
+    'found: loop {
+        let page = app.store().calls_between(&caller.tenant, first..=last, FOUND_MAX).await?;
+        let is_last = page.len() < FOUND_MAX as usize;
+        for FoundCall { session, call, known } in page {
+            if let Some(found) = Found::seen(&app, &caller, session).await? {
+                if data.len() == FOUND_MAX as usize {
+                    has_more = true;
+                    break 'found;
+                }
+                data.push(told(&app, &found, call, &known));
+            }
+            let before = call.bits().checked_sub(1).filter(|bits| *bits >= first.bits());
+            let Some(before) = before else { break 'found };
+            last = CallId::from_bits(before);
+        }
+        if is_last {
+            break;
         }
     }
-    Ok(Json(json!({ "data": data })))
+    Ok(Json(json!({ "data": data, "has_more": has_more })))
 }
 
 /// The first and the last id that begin with a text.

@@ -64,7 +64,7 @@ pub(super) async fn listed(app: &App, caller: &Caller, id: &str) -> Result<Sessi
 }
 
 /// Returns a session of the caller's tenant as a list has it.
-pub(super) async fn row(
+pub(crate) async fn row(
     app: &App,
     caller: &Caller,
     session: SessionId,

@@ -24,7 +24,7 @@ mod wakes;
 mod webhooks;
 mod workers;
 
-pub(super) use found::Found;
+pub(super) use found::{Found, row as listed_row};
 
 use crate::openapi::Query::{Limit, Number, Page, Text};
 use crate::openapi::{Paths, delete, get, post};

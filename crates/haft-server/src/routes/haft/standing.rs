@@ -130,7 +130,10 @@ pub(super) async fn preview(
     let mut data: Vec<Value> = recorded.calls.iter().rev().map(|call| trial.try_on(call)).collect();
     data.reverse();
     Ok(Json(json!({
-        "data": data, "looked_at": { "sessions": recorded.n_sessions, "calls": n_calls },
+        "data": data,
+        "looked_at": {
+            "sessions": recorded.n_sessions, "calls": n_calls, "is_all": recorded.is_all,
+        },
     })))
 }
 
@@ -147,6 +150,8 @@ struct Recordings {
     /// The newest first.
     calls: Vec<Recorded>,
     n_sessions: usize,
+    /// Whether there is nothing older that was not looked at.
+    is_all: bool,
 }
 
 async fn recorded(
@@ -162,7 +167,10 @@ async fn recorded(
     let tenant = Some(caller.tenant.clone());
     let filter = SessionFilter { tenant, agent, ..SessionFilter::default() };
     let (mut calls, mut n_sessions) = (Vec::new(), 0);
-    for listed in app.store().sessions(&filter, &Page::first(SESSIONS_MAX)).await? {
+    let mut newest = app.store().sessions(&filter, &Page::first(SESSIONS_MAX + 1)).await?;
+    let mut is_all = newest.len() <= SESSIONS_MAX as usize;
+    newest.truncate(SESSIONS_MAX as usize);
+    for listed in newest {
         let Some(loaded) = app.store().load(listed.session).await? else { continue };
         let of_holder = loaded.state.as_open().is_some_and(|open| {
             caller.may_see(&open.opened_by) && holder.covers(&open.opened_by, &open.config)
@@ -173,10 +181,11 @@ async fn recorded(
         n_sessions += 1;
         calls_of(app, listed.session, &loaded, grant, &mut calls).await?;
         if calls.len() >= TRIED_MAX {
+            is_all = false;
             break;
         }
     }
-    Ok(Recordings { calls, n_sessions })
+    Ok(Recordings { calls, n_sessions, is_all })
 }
 
 async fn calls_of(

@@ -13,7 +13,7 @@ use haft_core::{
     ResolutionId, SessionId,
 };
 use haft_runtime::{Response, Said, fresh_bits};
-use haft_store::Request;
+use haft_store::{Loaded, Request};
 use haft_wire::managed::{Confirmation, Place, SentEvent, blocks, thread_id};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -61,8 +61,10 @@ pub(crate) async fn send(
         Some(to) => to,
         None => target(&app, &session, &events).await?,
     };
-    let mut data = apply(&app, &caller, to, events).await?;
-    if to != session.id {
+    let Session { id: session, loaded, .. } = session;
+    let seen = (to == session).then_some(loaded);
+    let mut data = apply(&app, &caller, (to, seen), events).await?;
+    if to != session {
         data.iter_mut().for_each(|told| told["session_thread_id"] = thread_id(to).into());
     }
     Ok(Json(json!({ "data": data })))
@@ -187,19 +189,23 @@ fn awaited(open: &Open, call: CallId) -> Option<SuspensionKind> {
     waiting.map(|(_, suspension)| suspension.kind)
 }
 
-/// Does what events ask for in one step, and returns each as it will be listed.
+/// Does what events ask for in one step, and returns each as it will be listed. A session that was
+/// just loaded is not read again.
 pub(super) async fn apply(
     app: &App,
     caller: &Caller,
-    session: SessionId,
+    (session, seen): (SessionId, Option<Loaded>),
     events: Vec<Named>,
 ) -> Result<Vec<Value>, Error> {
-    let mut said = Vec::with_capacity(events.len());
-    for named in &events {
-        said.push(said_of(app, caller, session, named).await?);
-    }
+    let is_answered = |named: &Named| matches!(named.event, SentEvent::CustomToolResult { .. });
+    let seen = match seen {
+        None if events.iter().any(is_answered) => app.store().load(session).await?,
+        seen => seen,
+    };
+    let open = seen.as_ref().and_then(|loaded| loaded.state.as_open());
+    let said: Vec<Said> = events.iter().map(|named| said_of(caller, open, named)).collect();
     let interrupts = said.iter().any(|said| matches!(said, Said::Interrupt(_)));
-    let taken = app.haft().take_all(session, said).await;
+    let taken = app.haft().take_all(session, seen, said).await;
     taken.map_err(|(at, error)| match at {
         Some(at) if events.len() > 1 => Error::from(error).at(&format!("events[{at}]")),
         _ => Error::from(error),
@@ -217,12 +223,7 @@ pub(super) async fn apply(
 }
 
 /// What an event says, for the session to take.
-async fn said_of(
-    app: &App,
-    caller: &Caller,
-    session: SessionId,
-    Named { bits, event }: &Named,
-) -> Result<Said, Error> {
+fn said_of(caller: &Caller, open: Option<&Open>, Named { bits, event }: &Named) -> Said {
     let by = caller.actor.clone();
     let resolution = |call: CallId, response: Response| Said::Resolution {
         call,
@@ -230,7 +231,7 @@ async fn said_of(
         by: by.clone(),
         response,
     };
-    Ok(match event {
+    match event {
         SentEvent::Message { content } => {
             let (message, content) = (MessageId::from_bits(*bits), content.clone());
             Said::Message(MessageArrived { message, from: by, content })
@@ -246,9 +247,10 @@ async fn said_of(
             resolution(*call, response)
         }
         SentEvent::CustomToolResult { call, content, is_error } => {
-            resolution(*call, returned(app, session, *call, content.clone(), *is_error).await?)
+            let kind = open.and_then(|open| awaited(open, *call));
+            resolution(*call, returned(kind, content.clone(), *is_error))
         }
-    })
+    }
 }
 
 /// An event that was taken, as it will be listed.
@@ -294,20 +296,12 @@ async fn told_of(app: &App, session: SessionId, named: Named) -> Result<Value, E
 }
 
 /// What a client says came out, as what the call waits for: a result, or a person's answer.
-async fn returned(
-    app: &App,
-    session: SessionId,
-    call: CallId,
-    content: Vec<ContentBlock>,
-    is_error: bool,
-) -> Result<Response, Error> {
+fn returned(kind: Option<SuspensionKind>, content: Vec<ContentBlock>, is_error: bool) -> Response {
     let text = || {
         let texts = content.iter().filter_map(ContentBlock::as_text);
         texts.collect::<Vec<_>>().join("\n")
     };
-    let loaded = app.store().load(session).await?;
-    let kind = loaded.as_ref().and_then(|loaded| awaited(loaded.state.as_open()?, call));
-    Ok(match (kind, is_error) {
+    match (kind, is_error) {
         (Some(SuspensionKind::Elicitation), true) => Response::Deny { note: Some(text()) },
         (Some(SuspensionKind::Elicitation), false) => {
             let text = text();
@@ -322,7 +316,7 @@ async fn returned(
             let output = Output { content, ..Output::default() };
             Response::Result { result: CallResult::Ok(output), directives: Directives::default() }
         }
-    })
+    }
 }
 
 pub(crate) async fn list(

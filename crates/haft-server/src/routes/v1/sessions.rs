@@ -135,7 +135,7 @@ pub(crate) async fn opened(
     let place = SORT.place(&caller.tenant, &session.to_string())?;
     app.objects().put(place, Expected::Absent, &members, &caller.actor, at).await?;
     if !initial.is_empty() {
-        events::apply(app, caller, session, events::named(app, initial)?).await?;
+        events::apply(app, caller, (session, None), events::named(app, initial)?).await?;
     }
     shown(app, caller, &session.to_string()).await
 }
@@ -338,24 +338,42 @@ pub(crate) async fn list(
         (all || !session.beside.is_archived())
             && (statuses.is_empty() || statuses.iter().any(|word| word == session.status()))
     };
-    let mut data = Vec::new();
+    let (mut data, mut unreadable) = (Vec::new(), Vec::new());
     loop {
         let listed = app.store().sessions(&filter, &Page { after, limit }).await?;
         let is_last = listed.len() < limit as usize;
         for listed in listed {
             if data.len() == limit as usize {
-                return Ok(Json(page(data, after.map(|after| after.to_string()))));
+                let next = after.map(|after| after.to_string());
+                return Ok(Json(page_without(data, next, unreadable)));
             }
             after = Some(listed.session);
-            // One that was deleted, or that no client of this API opened, is not shown.
             let id = listed.session.to_string();
-            let Ok(session) = Session::find(&app, &caller.tenant, &id).await else { continue };
+            let session = match Session::find(&app, &caller.tenant, &id).await {
+                Ok(session) => session,
+                // One that was deleted, or that no client of this API opened, is not shown.
+                Err(error) if error.kind() == Kind::NotFound => continue,
+                Err(error) if error.is_of_damage() => {
+                    unreadable.push(id);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if wanted(&session) {
                 data.push(session.shown(&app, &caller.tenant).await?);
             }
         }
         if is_last {
-            return Ok(Json(page(data, None)));
+            return Ok(Json(page_without(data, None, unreadable)));
         }
     }
+}
+
+/// A page that names the sessions it should have and cannot read.
+fn page_without(data: Vec<Value>, next: Option<String>, unreadable: Vec<String>) -> Value {
+    let mut page = page(data, next);
+    if !unreadable.is_empty() {
+        page["unreadable"] = unreadable.into();
+    }
+    page
 }
