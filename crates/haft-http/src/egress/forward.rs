@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsConnector;
 
 use super::{Credential, Egress, EgressError};
@@ -44,35 +44,43 @@ const FOR_ONE_HOP: [&str; 8] = [
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// Serves one connection to its end, or until the proxy stops.
-pub(super) async fn serve(egress: Arc<Egress>, stream: TcpStream, stopped: watch::Receiver<()>) {
-    let mut over = stopped.clone();
-    let answer = service_fn(move |request| {
-        let (egress, stopped) = (Arc::clone(&egress), stopped.clone());
-        async move { Ok::<_, hyper::Error>(answered(&egress, request, stopped).await) }
-    });
-    let connection = server::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
-        .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), answer)
-        .with_upgrades();
-    tokio::select! {
-        // Whoever broke it off knows.
-        _ = connection => {}
-        _ = over.changed() => {}
+/// A connection of a sandbox.
+#[derive(Clone)]
+pub(super) struct Visit {
+    pub(super) egress: Arc<Egress>,
+    /// Changes, or closes, when the proxy stops.
+    pub(super) stopped: watch::Receiver<()>,
+    /// One of the places for connections, held until nothing goes over this one.
+    pub(super) place: Arc<OwnedSemaphorePermit>,
+}
+
+impl Visit {
+    /// Serves the connection to its end, or until the proxy stops.
+    pub(super) async fn serve(self, stream: TcpStream) {
+        let mut over = self.stopped.clone();
+        let answer = service_fn(move |request| {
+            let visit = self.clone();
+            async move { Ok::<_, hyper::Error>(answered(visit, request).await) }
+        });
+        let connection = server::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_LIMIT)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), answer)
+            .with_upgrades();
+        tokio::select! {
+            // Whoever broke it off knows.
+            _ = connection => {}
+            _ = over.changed() => {}
+        }
     }
 }
 
-async fn answered(
-    egress: &Egress,
-    request: Request<Incoming>,
-    stopped: watch::Receiver<()>,
-) -> Response<Body> {
+async fn answered(visit: Visit, request: Request<Incoming>) -> Response<Body> {
     let asked = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let answer = match request.method() == Method::CONNECT {
-        true => tunnel(egress, request, stopped).await,
-        false => forward(egress, request).await,
+        true => tunnel(visit, request).await,
+        false => forward(&visit.egress, request).await,
     };
     answer.unwrap_or_else(|error| {
         tracing::info!(host = asked, %error, "a sandbox was kept from a host");
@@ -81,11 +89,8 @@ async fn answered(
 }
 
 /// Connects to a host, and passes on whatever is said then.
-async fn tunnel(
-    egress: &Egress,
-    request: Request<Incoming>,
-    mut stopped: watch::Receiver<()>,
-) -> Result<Response<Body>, EgressError> {
+async fn tunnel(visit: Visit, request: Request<Incoming>) -> Result<Response<Body>, EgressError> {
+    let Visit { egress, mut stopped, place } = visit;
     let unnamed = || EgressError::NoHost(request.uri().to_string());
     let authority = request.uri().authority().ok_or_else(unnamed)?;
     let port = authority.port_u16().ok_or_else(unnamed)?;
@@ -99,6 +104,7 @@ async fn tunnel(
             _ = copy_bidirectional(&mut inside, &mut outside) => {}
             _ = stopped.changed() => {}
         }
+        drop(place);
     });
     Ok(Response::new(Empty::new().map_err(|never| match never {}).boxed()))
 }

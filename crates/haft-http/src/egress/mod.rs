@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +151,9 @@ enum EgressError {
     NotAllowed { host: String, port: u16 },
     #[error("the operator lets no sandbox reach `{0}`")]
     Denied(String),
-    #[error("`{host}` is at {address}, which is not an address of the public internet")]
+    #[error(
+        "`{host}` is at {address}, which is this machine or not an address of the public internet"
+    )]
     NotPublic { host: String, address: IpAddr },
     #[error("`{host}` cannot be reached: {why}")]
     Unreachable { host: String, why: String },
@@ -207,10 +209,8 @@ impl Egress {
                     Ok((stream, _)) => {
                         let egress = Arc::clone(&self);
                         let stopped = stopped.clone();
-                        tokio::spawn(async move {
-                            forward::serve(egress, stream, stopped).await;
-                            drop(place);
-                        });
+                        let visit = forward::Visit { egress, stopped, place: Arc::new(place) };
+                        tokio::spawn(visit.serve(stream));
                     }
                     // Too many open files, say: that passes.
                     Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
@@ -271,7 +271,8 @@ impl Egress {
                 found.map_err(unknown)?.collect()
             }
         };
-        match addresses.iter().find(|address| !is_public(address.ip())) {
+        let is_inside = |address: &&SocketAddr| !is_public(address.ip()) || is_own(**address);
+        match addresses.iter().find(is_inside) {
             Some(inside) => {
                 let (host, address) = (host.to_string(), inside.ip());
                 Err(EgressError::NotPublic { host, address })
@@ -284,5 +285,31 @@ impl Egress {
         let Some(credentials) = &self.credentials else { return Ok(None) };
         let found = credentials.of(host).await;
         found.map_err(|why| EgressError::Credential { host: host.to_owned(), why })
+    }
+}
+
+/// Whether an address is one of this machine's own: then packets would leave from where they go to.
+/// Nothing is sent to find out.
+fn is_own(address: SocketAddr) -> bool {
+    let from: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let routed = UdpSocket::bind((from, 0)).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    // What has no route is not reached either.
+    routed.is_ok_and(|local| local.ip() == address.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_told_from_others() {
+        assert!(is_own("127.0.0.1:80".parse().unwrap()));
+        assert!(!is_own("192.0.2.1:80".parse().unwrap()));
     }
 }

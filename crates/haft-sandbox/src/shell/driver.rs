@@ -19,6 +19,9 @@ const MAX_REPORT: usize = 1 << 20;
 /// How often to look when nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// How often a shell is asked to report at most: a command may say that it ended when it has not.
+const REPORTS_MAX: usize = 8;
+
 /// The code that a shell gives a command that was killed.
 const KILLED: u8 = 137;
 
@@ -60,8 +63,8 @@ struct Job {
     grace: Duration,
     /// When it was interrupted because its time was up.
     interrupted: Option<Instant>,
-    /// Whether the shell was asked to report.
-    is_reporting: bool,
+    /// How often the shell was asked to report.
+    reports: usize,
     /// Whether its caller wants it ended.
     stopped: bool,
     streams: [Stream; 2],
@@ -92,7 +95,7 @@ impl Shared {
             wall: script.wall,
             grace: script.grace,
             interrupted: None,
-            is_reporting: false,
+            reports: 0,
             stopped: false,
             streams: [Stream::new(keep), Stream::new(keep)],
             sink: None,
@@ -400,13 +403,15 @@ impl Driver {
         true
     }
 
-    /// The nonce of the command that runs. When the shell says that the command ran, it is asked to report.
+    /// The nonce of the command that runs. Whenever the shell says that
+    /// the command ran, it is asked to report.
     fn nonce(&self) -> Option<String> {
         let mut state = self.shared.lock();
         let job = state.busy()?;
         let nonce = job.nonce.clone();
-        if let Some(code) = status::code(&self.told).filter(|_| !job.is_reporting) {
-            job.is_reporting = true;
+        let codes: Vec<u8> = status::codes(&self.told).take(REPORTS_MAX).collect();
+        if let Some(code) = codes.last().copied().filter(|_| codes.len() > job.reports) {
+            job.reports = codes.len();
             drop(state);
             let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
             // A shell that has ended meanwhile is noticed by its reports.

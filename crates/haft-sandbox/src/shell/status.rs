@@ -44,13 +44,14 @@ pub(super) fn run(
     )
 }
 
-/// The code with which a script ended, once the shell has said that it ran it. That proves nothing, since
-/// whoever runs in the shell can say it; a report with the nonce has to follow.
-pub(super) fn code(told: &[u8]) -> Option<u8> {
-    let start = memchr::memchr(RAN, told)? + 1;
-    let said = told.get(start..)?;
-    let end = memchr::memchr(0, said)?;
-    std::str::from_utf8(said.get(..end)?).ok()?.parse().ok()
+/// The codes with which a script ended, as the shell has said so far. That proves nothing, since whoever
+/// runs in the shell can say it; a report with the nonce has to follow.
+pub(super) fn codes(told: &[u8]) -> impl Iterator<Item = u8> {
+    memchr::memchr_iter(RAN, told).filter_map(|at| {
+        let said = told.get(at + 1..)?;
+        let end = memchr::memchr(0, said)?;
+        std::str::from_utf8(said.get(..end)?).ok()?.parse().ok()
+    })
 }
 
 /// The line that has the shell report, as the reply to `nonce`. It is sent when the shell has said that

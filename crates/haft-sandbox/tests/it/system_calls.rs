@@ -109,6 +109,10 @@ fn x16_a_command_reads_nothing_of_what_its_shell_is_told() {
     let executed = run(attack);
     assert_eq!(executed.stdout.text(), "", "{:?}", executed.stderr.text());
     assert_eq!(executed.end, End::Exited(7));
+    // A command that says that it has ended, and takes what the shell is asked then, is found to end.
+    let forged = "for fd in 3 10 11 12 13 14 15; do printf '\\1%s\\0' 0 >&$fd; done 2>/dev/null; \
+                  read -t 1 -r -u 11 line; (exit 9)";
+    assert_eq!(run(forged).end, End::Exited(9));
     assert_eq!(run("echo still; cd sub; export A=b").stdout.text(), "still\n");
     assert_eq!(run("echo $PWD $A").stdout.text(), "/workspace/sub b\n");
 }
