@@ -24,7 +24,7 @@ pub use mount::{
     MountConfig, MountError, MountReport, Mounted, Mounts, OAuth, Origin, Peer, RenewalFuture,
     SecretFuture, Secrets, Setting, SettingError, VaultEntry,
 };
-pub use principal::Principal;
+pub use principal::{CredentialId, Principal};
 pub use questions::{Attached, Kind, Question, Questions, install};
 pub use server::{
     Consent, DirectServer, HttpDoor, McpServer, McpService, ResourceSource, ServeError,

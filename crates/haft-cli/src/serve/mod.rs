@@ -1,6 +1,7 @@
 //! `haft serve`: the server, put together from arguments and environment.
 
 mod encryption;
+mod limits;
 mod readiness;
 mod streams;
 mod watching;
@@ -32,6 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use self::encryption::Encryption;
+use self::limits::LimitArgs;
 use self::streams::StreamArgs;
 use self::watching::WatchArgs;
 use crate::Verdict;
@@ -88,6 +90,8 @@ pub(crate) struct Args {
     webhook_give_up_after: Millis,
     #[command(flatten)]
     streams: StreamArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(flatten)]
     watching: WatchArgs,
     /// The admin key; without it one is made and shown at the first start.
@@ -291,6 +295,7 @@ fn config(
         mcp_commands: added_commands(args),
         origins: args.origins.clone(),
         streams: args.streams.settings(),
+        limits: args.limits.settings(),
         webhooks: WebhookSettings {
             reach: args.reach(),
             give_up_after: args.webhook_give_up_after,
