@@ -10,6 +10,7 @@ mod clients;
 mod dist;
 mod document;
 mod features;
+mod fuzz;
 mod guides;
 mod metadata;
 mod outside;
@@ -36,6 +37,7 @@ usage: cargo xtask <chore>
   test from S  the same from the step S on, for whoever has just mended it
   guides NAME  run the documents whose path contains NAME, as `test` runs all of them
   features     the crate `haft` with each set of features that a user may choose
+  fuzz [S]     what reads other people's bytes, with coverage, S seconds each (default 10)
   outside      a crate outside the workspace that depends on `haft`
   tidy         what a machine can check about the source: edges, sizes, licences, documents
   bench        ours and the peers in one run, written to docs/benchmarks.md
@@ -71,6 +73,7 @@ enum Chore {
     Dist(dist::Order),
     Docs,
     Features,
+    Fuzz(u32),
     Guides(String),
     Help,
     Outside,
@@ -95,6 +98,8 @@ impl Chore {
             ["dist", rest @ ..] => dist::Order::parse(rest).map(Chore::Dist),
             ["docs"] => Some(Chore::Docs),
             ["features"] => Some(Chore::Features),
+            ["fuzz"] => Some(Chore::Fuzz(fuzz::BRIEF)),
+            ["fuzz", seconds] => seconds.parse().ok().map(Chore::Fuzz),
             ["outside"] => Some(Chore::Outside),
             ["guides", only] => Some(Chore::Guides((*only).to_owned())),
             ["docs", "cli"] => Some(Chore::CliReference),
@@ -114,6 +119,7 @@ impl Chore {
             Chore::Dist(order) => dist::run(root, order),
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
             Chore::Features => features::run(root),
+            Chore::Fuzz(seconds) => fuzz::run(root, *seconds),
             Chore::Outside => outside::run(root),
             Chore::Guides(only) => guides::run(root, only),
             Chore::Help => {
@@ -152,6 +158,8 @@ mod tests {
         assert_eq!(Chore::parse(&["bench", "brief"]), Some(Chore::Bench(Extent::Brief)));
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
         assert_eq!(Chore::parse(&["features"]), Some(Chore::Features));
+        assert_eq!(Chore::parse(&["fuzz"]), Some(Chore::Fuzz(fuzz::BRIEF)));
+        assert_eq!(Chore::parse(&["fuzz", "60"]), Some(Chore::Fuzz(60)));
         assert_eq!(Chore::parse(&["outside"]), Some(Chore::Outside));
         assert!(matches!(Chore::parse(&["dist", "test"]), Some(Chore::Dist(_))));
         assert_eq!(Chore::parse(&["guides", "x"]), Some(Chore::Guides("x".to_owned())));

@@ -1,11 +1,14 @@
 //! `haft audit`: is what is stored what was written?
 
+mod checkpoint;
+
 use std::path::PathBuf;
 
 use haft_core::SessionId;
 use haft_store::{AuditFinding, AuditReport, AuditedLog, Damage, Page, SessionFilter, Store};
 use serde_json::{Value, json};
 
+use self::checkpoint::Checkpoint;
 use crate::Verdict;
 use crate::api::{Api, Reach, ServerOrStore, StoreUse, rows};
 use crate::exported;
@@ -28,13 +31,27 @@ pub(crate) enum Command {
         /// A file that `haft sessions export` wrote, instead of a store.
         #[arg(long, value_name = "FILE", conflicts_with = "session")]
         file: Option<PathBuf>,
+        /// A file that `haft audit checkpoint` wrote: what it saw has to be there still.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["session", "file"])]
+        checkpoint: Option<PathBuf>,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Verifies the whole store and prints where its chains end, as JSON to be kept elsewhere.
+    ///
+    /// `haft audit verify --checkpoint FILE` later shows whether anything that was there then was
+    /// changed or taken out since: logs, erasures, and the record of keys, grants and policies.
+    Checkpoint {
         #[command(flatten)]
         reach: Reach,
     },
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
-    let Command::Verify { session, file, reach } = command;
+    let (session, file, checkpoint, reach) = match command {
+        Command::Verify { session, file, checkpoint, reach } => (session, file, checkpoint, reach),
+        Command::Checkpoint { reach } => return checkpoint::write(reach),
+    };
     if let Some(file) = file {
         return tell_exported(reach, exported::chains(file)?);
     }
@@ -43,19 +60,26 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Verdict> {
         if let Some(session) = session {
             return verify_one(reach, *session).await;
         }
+        if let Some(file) = checkpoint {
+            return verify_store(reach, Some(&Checkpoint::read(file)?)).await;
+        }
         if reach.server().is_some() || !reach.place().is_within_reach() {
             return match reach.running().await? {
                 Some(api) => verify_served(reach, &api).await,
                 None => Err(reach.nothing_there().into()),
             };
         }
-        verify_store(reach).await
+        verify_store(reach, None).await
     })
 }
 
 /// Verifies the store itself, all of it.
-async fn verify_store(reach: &Reach) -> anyhow::Result<Verdict> {
-    let report = reach.place().audit().await?;
+async fn verify_store(reach: &Reach, seen: Option<&Checkpoint>) -> anyhow::Result<Verdict> {
+    let logs = seen.map(Checkpoint::logs).unwrap_or_default();
+    let mut report = reach.place().audit_against(&logs).await?;
+    if let Some(seen) = seen {
+        seen.hold_against(&mut report);
+    }
     if reach.wants_json() {
         let whole = report.logs.iter().map(|log| {
             let AuditedLog { session, head } = log;
@@ -76,6 +100,7 @@ async fn verify_store(reach: &Reach) -> anyhow::Result<Verdict> {
             "data": data, "covered": "store", "findings": findings, "sessions": sessions,
             "calls": calls, "versions": versions, "artifacts": artifacts,
             "erased": { "state": record, "erasures": erasures },
+            "authority": { "entries": report.authority.len(), "head": report.authority.last() },
         }))?;
     } else {
         tell(&report);
@@ -99,7 +124,7 @@ fn tell(report: &AuditReport) {
             (_, None) => format!("{}: {message}", damage.as_str()),
         });
     }
-    let AuditReport { sessions, calls, versions, artifacts, erasures, logs, findings } = report;
+    let AuditReport { sessions, calls, versions, artifacts, erasures, logs, findings, .. } = report;
     let n_broken = sessions.saturating_sub(logs.len() as u64);
     eprintln!(
         "{sessions} sessions verified, {n_broken} broken; the whole store was covered: all \
@@ -110,6 +135,10 @@ fn tell(report: &AuditReport) {
         |finding: &AuditFinding| finding.damage == Damage::Log && finding.session.is_none();
     if !findings.iter().any(is_record) {
         eprintln!("{erasures} sessions erased; their record is whole");
+    }
+    if !findings.iter().any(|finding| finding.damage == Damage::Authority) {
+        let n = report.authority.len();
+        eprintln!("{n} changes of keys, grants and policies; their record is whole");
     }
     if findings.is_empty() {
         return;

@@ -288,6 +288,7 @@ fn table(name: &ToolName, declared: &Declared) -> String {
         ("timeout", declared.timeout),
         ("start_timeout", declared.start_timeout),
         ("max_concurrent", declared.max_concurrent.map(u64::from)),
+        ("max_tools", declared.max_tools.map(u64::from)),
         ("max_message_bytes", declared.max_message_bytes),
     ];
     let given = numbers.into_iter().filter_map(|(name, number)| Some((name, number?)));
@@ -296,6 +297,10 @@ fn table(name: &ToolName, declared: &Declared) -> String {
     let limits: Vec<String> = limits.map(|(tool, n)| format!("{} = {n}", quoted(tool))).collect();
     if !limits.is_empty() {
         lines.push(format!("tool_limits = {{ {} }}", limits.join(", ")));
+    }
+    if !declared.unchecked_output.is_empty() {
+        let names: Vec<String> = declared.unchecked_output.iter().map(|it| quoted(it)).collect();
+        lines.push(format!("unchecked_output = [{}]", names.join(", ")));
     }
     lines.push(String::new());
     lines.join("\n")
@@ -361,6 +366,8 @@ mod tests {
             max_concurrent: Some(4),
             tool_limits: [("search it".to_owned(), 2)].into(),
             max_message_bytes: Some(1 << 20),
+            max_tools: Some(20),
+            unchecked_output: ["search it".to_owned()].into(),
             ..Declared::default()
         }
     }

@@ -66,6 +66,7 @@ const PAGES: &[(&str, &str)] = pages![
     "overloaded_error",
     "permission_error",
     "policy",
+    "rate_limit_error",
     "rate_limited",
     "request_too_large",
     "stale",

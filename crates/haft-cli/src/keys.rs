@@ -1,9 +1,9 @@
 //! `haft keys`: API keys, at a server or where the store is.
 
 use anyhow::Context as _;
-use haft_core::{Actor, ActorId, ActorKind, Timestamp};
+use haft_core::{Actor, ActorId, ActorKind, Millis, Timestamp};
 use haft_runtime::Clock;
-use haft_server::{Keys, Scope};
+use haft_server::{Keys, NewKey, Scope};
 use haft_store::Tenant;
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use crate::api::{Api, Reach, ServerOrStore, StoreUse, rows};
 use crate::command::over_api;
 use crate::terminal::{Paint, Table, Tone, ago, now, say, say_json};
 use crate::trouble::{Code, Trouble};
+use crate::waiting::duration;
 
 /// Makes, lists and revokes API keys, at the running server or in the store itself.
 #[derive(Debug, clap::Subcommand)]
@@ -28,6 +29,9 @@ pub(crate) enum Command {
         /// What the key may do; may be given several times.
         #[arg(long = "scope", value_parser = scope, required = true)]
         scopes: Vec<Scope>,
+        /// How long the key is good: `12h`, `30d`. Default: until it is revoked.
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        expires: Option<Millis>,
         #[command(flatten)]
         reach: Reach,
     },
@@ -36,7 +40,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Revokes a key: the next request that shows it is refused.
+    /// Revokes a key: the next request that shows it is refused, and its open streams end.
     Revoke {
         /// The key's id, as `list` shows it.
         key: String,
@@ -47,7 +51,11 @@ pub(crate) enum Command {
 
 pub(crate) fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
-        Command::Create { tenant, actor, scopes, reach } => create(&reach, tenant, actor, scopes),
+        Command::Create { tenant, actor, scopes, expires, reach } => {
+            let expires_at = expires.map(|lasts| Clock::System.now() + lasts);
+            let actor = Actor { kind: ActorKind::User, id: actor };
+            create(&reach, NewKey { tenant, actor, scopes, expires_at })
+        }
         Command::List { reach } => list(&reach),
         Command::Revoke { key, reach } => revoke(&reach, &key),
     }
@@ -67,9 +75,12 @@ fn list(reach: &Reach) -> anyhow::Result<Verdict> {
             let text = |found: &Value| found.as_str().unwrap_or_default().to_owned();
             let scopes: Vec<&str> =
                 key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            let standing = match key["revoked_at"].is_null() {
-                true => ("good".to_owned(), Some(Tone::Good)),
-                false => ("revoked".to_owned(), Some(Tone::Dim)),
+            let expires_at = key["expires_at"].as_i64().map(Timestamp::from_ms);
+            let standing = match (key["revoked_at"].is_null(), expires_at) {
+                (false, _) => ("revoked".to_owned(), Some(Tone::Dim)),
+                (true, Some(at)) if at <= now => ("expired".to_owned(), Some(Tone::Dim)),
+                (true, Some(at)) => (format!("good until {at}"), Some(Tone::Good)),
+                (true, None) => ("good".to_owned(), Some(Tone::Good)),
             };
             table.row([
                 (text(&key["id"]), Some(Tone::Accent)),
@@ -96,19 +107,13 @@ fn revoke(reach: &Reach, key: &str) -> anyhow::Result<Verdict> {
     })
 }
 
-fn create(
-    reach: &Reach,
-    tenant: Tenant,
-    actor: ActorId,
-    scopes: Vec<Scope>,
-) -> anyhow::Result<Verdict> {
+fn create(reach: &Reach, new: NewKey) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let is_first = !reach.is_there();
         let key = match reach.server_or_store(StoreUse::Made).await? {
-            ServerOrStore::Server(api) => at_server(&api, &tenant, &actor, &scopes).await?,
+            ServerOrStore::Server(api) => at_server(&api, &new).await?,
             ServerOrStore::Store(store) => {
-                let holder = Actor { kind: ActorKind::User, id: actor };
                 if is_first {
                     let data = reach.data().display();
                     eprintln!(
@@ -116,7 +121,7 @@ fn create(
                     );
                 }
                 let keys = Keys::new(store, None);
-                let made = keys.create(tenant, holder, scopes, Clock::System.now());
+                let made = keys.create(new, Clock::System.now());
                 made.await.context("making the key")?.reveal().to_owned()
             }
         };
@@ -128,12 +133,8 @@ fn create(
     })
 }
 
-async fn at_server(
-    api: &Api,
-    tenant: &Tenant,
-    actor: &ActorId,
-    scopes: &[Scope],
-) -> Result<String, Trouble> {
+async fn at_server(api: &Api, new: &NewKey) -> Result<String, Trouble> {
+    let NewKey { tenant, actor, scopes, expires_at } = new;
     let me = api.get("/haft/v1/me").await?;
     if me["tenant"] != tenant.as_str() {
         let what = format!("this server does not make keys of `{tenant}` for you");
@@ -141,7 +142,11 @@ async fn at_server(
             .why(format!("your own key is of `{}`", me["tenant"].as_str().unwrap_or_default()))
             .next("set HAFT_API_KEY to an admin's key of that tenant, or stop the server first"));
     }
-    let made = api.post("/haft/v1/keys", &json!({ "actor": actor, "scopes": scopes })).await?;
+    let mut wanted = json!({ "actor": actor.id, "scopes": scopes });
+    if let Some(at) = expires_at {
+        wanted["expires_at"] = at.to_string().into();
+    }
+    let made = api.post("/haft/v1/keys", &wanted).await?;
     Ok(made["key"].as_str().unwrap_or_default().to_owned())
 }
 

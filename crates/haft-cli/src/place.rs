@@ -1,11 +1,14 @@
 //! Where the data is: a directory, or a database.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use haft_store::{AuditReport, ErrorKind, Store, audit_postgres, audit_sqlite};
+use haft_core::SessionId;
+use haft_core::journal::Head;
+use haft_store::{AuditReport, ErrorKind, Store, audit_postgres_against, audit_sqlite_against};
 
 use crate::trouble::{Code, Trouble};
 
@@ -37,11 +40,22 @@ impl Place {
 
     /// Checks the whole store.
     pub(crate) async fn audit(&self) -> anyhow::Result<AuditReport> {
+        self.audit_against(&BTreeMap::new()).await
+    }
+
+    /// Checks the whole store, and that it still has the logs as someone saw them earlier.
+    pub(crate) async fn audit_against(
+        &self,
+        seen: &BTreeMap<SessionId, Head>,
+    ) -> anyhow::Result<AuditReport> {
         match &self.database_url {
-            Some(url) => audit_postgres(url).await.map_err(|error| not_connected(&error)),
+            Some(url) => {
+                let report = audit_postgres_against(url, seen).await;
+                report.map_err(|error| not_connected(&error))
+            }
             None => {
                 self.require_no_loss()?;
-                audit_sqlite(&self.data).map_err(|error| self.not_opened(&error))
+                audit_sqlite_against(&self.data, seen).map_err(|error| self.not_opened(&error))
             }
         }
     }

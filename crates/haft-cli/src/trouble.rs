@@ -162,7 +162,7 @@ fn advice(code: &str) -> Option<&'static str> {
             "`haft sessions trace` tells what became of it; what still waits ends with `haft deny`"
         }
         "undo_over" => "take it back by hand; `haft sessions trace` tells what it did",
-        "overloaded_error" => "try again in a moment",
+        "overloaded_error" | "rate_limit_error" => "try again in a moment",
         _ => return None,
     })
 }

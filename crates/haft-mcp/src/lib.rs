@@ -25,7 +25,7 @@ pub use mount::{
     Mounts, Networking, OAuth, Origin, Peer, RenewalFuture, SandboxRoot, SecretFuture, Secrets,
     Setting, SettingError, VaultEntry,
 };
-pub use principal::Principal;
+pub use principal::{CredentialId, Principal};
 pub use questions::{Attached, Kind, Question, Questions, install};
 pub use server::{
     Consent, DirectServer, HttpDoor, McpServer, McpService, ResourceSource, ServeError,

@@ -14,3 +14,11 @@ pub struct Principal {
     /// Whose sessions and artifacts they reach.
     pub tenant: Tenant,
 }
+
+/// Which credential a request was authenticated with: the name of an API key, for example, never
+/// the key itself.
+///
+/// Whatever authenticates requests puts one beside the [`Principal`]. A transport session answers
+/// only to the credential that began it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CredentialId(pub String);

@@ -247,11 +247,13 @@ impl<P: Performer> Driver<P> {
         &self,
         session: SessionId,
         tenant: Tenant,
-        config: Config,
+        mut config: Config,
         by: Actor,
     ) -> Result<SessionId, InputError> {
         self.shared.asked.store(true, Ordering::Relaxed);
         let now = self.shared.clock.now();
+        let authority = self.shared.store.authority_head().await?;
+        config.authority = Some(authority).filter(|head| head.seq > 0);
         let opened = Opened { session, config, by };
         let decision = decide(&State::Unopened, now, Input::Opened(opened))?;
         let events = decision.events;

@@ -13,7 +13,7 @@ use haft_core::session::{Config, Decided, Event};
 use haft_core::tool::Contract;
 use haft_core::{Actor, ActorId, ActorKind, Arguments, CallId, GrantId, Millis, SessionId};
 use haft_core::{Timestamp, ToolName, json};
-use haft_store::{Expected, Page, Place, Put, PutError, Store, Tenant, Which};
+use haft_store::{ErrorKind, Expected, Page, Place, Put, PutError, Store, Tenant, Which};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
@@ -437,8 +437,15 @@ impl Ledger {
     }
 
     async fn read(&self, place: &Place) -> Result<Option<(u64, HeldGrant)>, LedgerError> {
-        let Some(stored) = self.store.version(place, Which::Latest).await? else {
-            return Ok(None);
+        let stored = match self.store.version(place, Which::Latest).await {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Ok(None),
+            // Nobody gave it, or it is not what they gave: as good as none.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::error!(%error, grant = place.key(), "a stored grant is not obeyed");
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
         };
         let Some(body) = stored.body else { return Ok(None) };
         let held = json::read_stored(&body).map_err(LedgerError::unreadable)?;

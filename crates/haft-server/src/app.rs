@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::feed::Feeds;
+use crate::host::Authority;
 use crate::invitation::Invitation;
 use crate::keys::Keys;
+use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::presence::Presence;
@@ -34,6 +36,7 @@ pub(crate) struct App(Arc<Inner>);
 struct Inner {
     haft: Haft,
     keys: Keys,
+    limits: Limits,
     objects: Objects,
     feeds: Feeds,
     streams: Streams,
@@ -61,7 +64,7 @@ pub(crate) enum Hosts {
     /// Whatever it is called.
     Any,
     /// Names of this machine for itself, and these.
-    Local(Vec<String>),
+    Local(Vec<Authority>),
 }
 
 /// How the server's own pages can have reached a browser, and with them the `Origin` they send.
@@ -105,6 +108,7 @@ impl App {
             ),
             haft,
             keys,
+            limits: Limits::new(config.limits),
             feeds: Feeds::default(),
             streams: Streams::new(config.streams),
             mounts: config.mounts.clone(),
@@ -134,6 +138,10 @@ impl App {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.0.keys
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.0.limits
     }
 
     pub(crate) fn objects(&self) -> &Objects {

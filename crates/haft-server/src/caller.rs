@@ -1,5 +1,7 @@
 //! Who calls: read from the request's key, before anything else of it is looked at.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -9,7 +11,8 @@ use haft_store::Tenant;
 
 use crate::app::App;
 use crate::error::{Error, Kind};
-use crate::keys::{Holder, Scope};
+use crate::key_holds::KeyHold;
+use crate::keys::{Holder, Known, Scope};
 
 /// Whoever calls, by their key.
 #[derive(Debug, Clone)]
@@ -17,9 +20,20 @@ pub(crate) struct Caller {
     pub(crate) actor: Actor,
     pub(crate) tenant: Tenant,
     scopes: Vec<Scope>,
+    hold: Arc<KeyHold>,
 }
 
 impl Caller {
+    /// The name of the key that was shown, which opens nothing.
+    pub(crate) fn key(&self) -> &str {
+        self.hold.key()
+    }
+
+    /// The caller's hold of their key, for what goes on after the handler has answered.
+    pub(crate) fn hold(&self) -> &Arc<KeyHold> {
+        &self.hold
+    }
+
     fn holds(&self, scope: Scope) -> bool {
         self.scopes.iter().any(|held| *held == scope || *held == Scope::Admin)
     }
@@ -39,6 +53,12 @@ impl Caller {
     /// Whether the caller may change what someone opened.
     pub(crate) fn may_change(&self, owner: &Actor) -> bool {
         *owner == self.actor || self.holds(Scope::Admin)
+    }
+
+    /// Returns whose things a list shows the caller when it does not show all of the tenant's:
+    /// what [`Self::may_change`] says of each.
+    pub(crate) fn owns_only(&self) -> Option<&Actor> {
+        (!self.holds(Scope::Admin)).then_some(&self.actor)
     }
 
     /// Returns how far the key reaches.
@@ -66,11 +86,25 @@ impl FromRequestParts<App> for Caller {
         let refused = |message: &str| Error::new(Kind::Authentication, message);
         let key = key(&parts.headers)
             .ok_or_else(|| refused("no API key; send one as `x-api-key` or as a bearer token"))?;
-        let holder = app.keys().holder(key, app.now()).await?;
-        let holder = holder.ok_or_else(|| refused("this API key opens nothing here"))?;
-        let Holder { actor, tenant, scopes } = holder;
-        Ok(Self { actor, tenant, scopes })
+        let Holder { actor, tenant, scopes, hold } = match app.keys().known(key, app.now()).await? {
+            Known::Holder(holder) => *holder,
+            Known::Expired(at) => {
+                return Err(refused(&format!(
+                    "this API key expired at {at}; ask an admin for another one"
+                )));
+            }
+            Known::Revoked(at) => {
+                return Err(refused(&format!("this API key was revoked at {at}")));
+            }
+            Known::Unknown => return Err(refused("this API key opens nothing here")),
+        };
+        Ok(Self { actor, tenant, scopes, hold: Arc::new(hold) })
     }
+}
+
+/// Returns whether a request shows a key, good or not.
+pub(crate) fn shows_key(headers: &HeaderMap) -> bool {
+    key(headers).is_some()
 }
 
 fn key(headers: &HeaderMap) -> Option<&str> {

@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::limits::{ConnectionSlot, Limits};
 use crate::wire::Wire;
 
 /// How long a client may take for the TLS handshake.
@@ -28,13 +29,21 @@ const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// How long it may be silent within the body of one.
 const BODY_SILENCE_MAX: Duration = Duration::from_secs(10);
 
+/// The largest head of a request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// What a connection too many is told, if it reads it.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+                          content-length: 0\r\n\r\n";
+
 /// How long nobody is let in after the system refused, as when there are too many open files.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
 /// Answers until the server is to stop, then lets what is being answered end, for as long as is
 /// given with the signal to stop.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    (listener, limits): (TcpListener, Limits),
     tls: Option<TlsAcceptor>,
     router: Router,
     (stop, stop_timeout): (CancellationToken, Duration),
@@ -46,7 +55,10 @@ pub(crate) async fn serve(
             () = stop.cancelled() => break,
         };
         match accepted {
-            Ok((connection, _)) => begin(connection, tls.as_ref(), &router, (&open, &stop)),
+            Ok((connection, peer)) => match limits.connect(peer.ip().to_canonical()) {
+                Some(slot) => begin((connection, slot), tls.as_ref(), &router, (&open, &stop)),
+                None => refuse(&connection, tls.is_some()),
+            },
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(REFUSED_FOR).await;
@@ -60,9 +72,18 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+/// Tells a client that there are too many connections, as far as that can be done without waiting.
+fn refuse(connection: &TcpStream, is_encrypted: bool) {
+    tracing::debug!("a connection was refused: there are too many");
+    if !is_encrypted {
+        // Whoever does not read it finds the connection closed.
+        connection.try_write(TOO_MANY).ok();
+    }
+}
+
 /// Answers a connection in a task of its own, so that a slow handshake holds nobody else up.
 fn begin(
-    connection: TcpStream,
+    (connection, slot): (TcpStream, ConnectionSlot),
     tls: Option<&TlsAcceptor>,
     router: &Router,
     (open, stop): (&GracefulShutdown, &CancellationToken),
@@ -73,7 +94,10 @@ fn begin(
     }
     let (router, watcher) = (router.clone(), open.watcher());
     let Some(tls) = tls.cloned() else {
-        drop(tokio::spawn(answer(Wire::Plain(connection), router, watcher)));
+        drop(tokio::spawn(async move {
+            answer(Wire::Plain(connection), router, watcher).await;
+            drop(slot);
+        }));
         return;
     };
     let stop = stop.clone();
@@ -86,6 +110,7 @@ fn begin(
             Ok(wire) => answer(wire, router, watcher).await,
             Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
         }
+        drop(slot);
     }));
 }
 
@@ -102,6 +127,7 @@ async fn answer(wire: Wire, router: Router, watcher: Watcher) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(wire), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection broke off");

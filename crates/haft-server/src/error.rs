@@ -1,5 +1,8 @@
 //! What goes wrong, in the API's own shape, so that the SDKs raise their typed exceptions.
 
+use std::time::Duration;
+
+use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -10,6 +13,7 @@ use haft_wire::managed::SentError;
 use serde_json::{Value, json};
 
 use crate::keys::KeyError;
+use crate::limits::{self, TooMany};
 
 /// How soon a request is worth sending again when the store or the node is in trouble.
 const RETRY_AFTER_SECONDS: &str = "1";
@@ -25,6 +29,8 @@ pub(crate) struct Error {
     message: String,
     /// Members beside type and message, for programs.
     details: Option<Value>,
+    /// How soon the request is worth sending again, where that is known.
+    retry_after: Option<Duration>,
 }
 
 /// The kinds of error that the API knows.
@@ -44,6 +50,8 @@ pub(crate) enum Kind {
     NotFound,
     Overloaded,
     Permission,
+    /// A limit of the key or of its tenant was reached.
+    RateLimited,
     TooLarge,
     /// The same request is being worked on.
     UnderWay,
@@ -63,6 +71,7 @@ impl Kind {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Permission => StatusCode::FORBIDDEN,
+            Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         }
     }
@@ -78,6 +87,7 @@ impl Kind {
             Self::NotFound => "not_found_error",
             Self::Overloaded => "overloaded_error",
             Self::Permission => "permission_error",
+            Self::RateLimited => "rate_limit_error",
             Self::TooLarge => "request_too_large",
         }
     }
@@ -85,7 +95,7 @@ impl Kind {
 
 impl Error {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), details: None }
+        Self { kind, message: message.into(), details: None, retry_after: None }
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -122,6 +132,10 @@ impl Error {
             || self.details.as_ref().is_some_and(|details| details["code"] == DAMAGED)
     }
 
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.kind == Kind::NotFound
+    }
+
     pub(crate) fn is_conflict(&self) -> bool {
         self.kind == Kind::Conflict
     }
@@ -140,6 +154,20 @@ impl Error {
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
         Self::new(Kind::Internal, "the server could not do this; its log says why")
+    }
+
+    /// Writes the error as JSON-RPC does, for a request whose id nobody has read.
+    pub(crate) fn into_rpc_response(self) -> Response {
+        const SERVER_ERROR: i32 = -32000;
+        let error = json!({
+            "code": SERVER_ERROR, "message": self.message, "data": { "type": self.kind.word() },
+        });
+        let body = Json(json!({ "jsonrpc": "2.0", "id": null, "error": error })).into_response();
+        let mut response = self.into_response();
+        response.extensions_mut().remove::<Self>();
+        let (mut parts, _) = response.into_parts();
+        parts.headers.extend(body.headers().clone());
+        Response::from_parts(parts, body.into_body())
     }
 
     /// The body of the answer, once it is known which request it answers.
@@ -162,14 +190,25 @@ impl IntoResponse for Error {
             Kind::Conflict | Kind::MemoryPathTaken | Kind::MemoryMoved | Kind::KeyReused => {
                 response.headers_mut().insert("x-should-retry", says("false"));
             }
-            Kind::Overloaded | Kind::UnderWay => {
+            Kind::Overloaded | Kind::RateLimited | Kind::UnderWay => {
                 response.headers_mut().insert("x-should-retry", says("true"));
-                response.headers_mut().insert(RETRY_AFTER, says(RETRY_AFTER_SECONDS));
+                let after = match self.retry_after {
+                    Some(wait) => HeaderValue::from(limits::seconds(wait)),
+                    None => says(RETRY_AFTER_SECONDS),
+                };
+                response.headers_mut().insert(RETRY_AFTER, after);
             }
             _ => {}
         }
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+impl From<TooMany> for Error {
+    fn from(too_many: TooMany) -> Self {
+        let error = Self::new(Kind::RateLimited, too_many.to_string());
+        Self { retry_after: Some(too_many.retry_after), ..error }
     }
 }
 

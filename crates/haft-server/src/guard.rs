@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, HOST, ORIGIN, VARY,
+    ACCESS_CONTROL_MAX_AGE, ORIGIN, VARY,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode};
 use axum::middleware::Next;
@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 use crate::app::{App, Hosts, Pages};
 use crate::connections;
 use crate::error::{Error, Kind};
+use crate::host::{Authority, Site, Unreadable};
 
 /// Gives a request its id, refuses what a browser was led to send, and writes errors out.
 pub(crate) async fn answered(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -58,7 +59,8 @@ pub(crate) async fn answered(State(app): State<App>, request: Request, next: Nex
 
 /// Returns the origin of a page of another site that the operator lets call.
 fn guest(origins: &[String], headers: &HeaderMap) -> Option<HeaderValue> {
-    let origin = headers.get(ORIGIN)?;
+    let mut named = headers.get_all(ORIGIN).iter();
+    let origin = named.next().filter(|_| named.next().is_none())?;
     let is_known = origins.iter().any(|known| known.as_bytes() == origin.as_bytes());
     is_known.then(|| origin.clone())
 }
@@ -83,49 +85,38 @@ fn expected<B>(
     guest: Option<&HeaderValue>,
     request: &HttpRequest<B>,
 ) -> Result<(), Error> {
-    let (headers, uri) = (request.headers(), request.uri());
     let refused = |message: String| Err(Error::new(Kind::Permission, message));
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let host = text(HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
-    let Some(host) = host else {
-        return refused("a request must name its host".to_owned());
+    let host = match Authority::of_request(request.headers(), request.uri()) {
+        Ok(Some(host)) => host,
+        Ok(None) => return refused("a request must name its host".to_owned()),
+        Err(Unreadable(found)) => {
+            return refused(format!("expected a host with an optional port, found {found:?}"));
+        }
     };
     if let Hosts::Local(more) = hosts
-        && !is_local(host)
-        && !more.iter().any(|known| known == host || known == name_of(host))
+        && !host.is_local()
+        && !more.iter().any(|known| host.is(known))
     {
         return refused(format!("this server is not called `{host}`"));
     }
-    match text(ORIGIN) {
-        Some(_) if guest.is_some() => Ok(()),
-        Some(origin) if !is_own(origin, host, pages) => {
-            refused(format!("pages of `{origin}` may not call this server"))
-        }
-        _ => Ok(()),
+    match Site::of_request(request.headers()) {
+        _ if guest.is_some() => Ok(()),
+        Ok(None) => Ok(()),
+        Ok(Some(site)) if is_own(&site, &host, pages) => Ok(()),
+        Ok(Some(site)) => refused(format!("pages of `{site}` may not call this server")),
+        Err(Unreadable(found)) => refused(format!("pages of {found:?} may not call this server")),
     }
 }
 
 /// Whether a page of ours has this origin when the request was sent to this host.
-fn is_own(origin: &str, host: &str, pages: Pages) -> bool {
-    origin
-        .split_once("://")
-        .is_some_and(|(scheme, rest)| rest == host && (pages == Pages::Any || scheme == "https"))
-}
-
-/// The host without its port.
-fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(host, |(name, _)| name),
-        None => host.split_once(':').map_or(host, |(name, _)| name),
-    }
-}
-
-fn is_local(host: &str) -> bool {
-    ["localhost", "127.0.0.1", "::1"].contains(&name_of(host))
+fn is_own(site: &Site, host: &Authority, pages: Pages) -> bool {
+    site.is_of(host) && (pages == Pages::Any || site.is_encrypted())
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::HOST;
+
     use super::*;
 
     fn looked_at(host: &str, origin: Option<&str>) -> bool {
@@ -134,7 +125,7 @@ mod tests {
             request = request.header(ORIGIN, origin);
         }
         let request = request.body(()).unwrap();
-        let hosts = Hosts::Local(vec!["haft.example.org".to_owned()]);
+        let hosts = Hosts::Local(vec![Authority::parse("haft.example.org").unwrap()]);
         let origins = ["https://app.example.org".to_owned()];
         let guest = guest(&origins, request.headers());
         expected((&hosts, Pages::Any), guest.as_ref(), &request).is_ok()
@@ -142,10 +133,14 @@ mod tests {
 
     #[test]
     fn a_page_that_came_unencrypted_cannot_call_a_server_of_https() {
-        let (host, encrypted) = ("localhost:7800", Pages::Encrypted);
-        assert!(is_own("https://localhost:7800", host, encrypted));
-        assert!(!is_own("http://localhost:7800", host, encrypted));
-        assert!(is_own("https://localhost:7800", host, Pages::Any));
+        let host = Authority::parse("localhost:7800").unwrap();
+        let own = |origin: &'static str, pages| {
+            let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]);
+            is_own(&Site::of_request(&headers).unwrap().unwrap(), &host, pages)
+        };
+        assert!(own("https://localhost:7800", Pages::Encrypted));
+        assert!(!own("http://localhost:7800", Pages::Encrypted));
+        assert!(own("https://localhost:7800", Pages::Any));
     }
 
     #[test]
@@ -162,5 +157,11 @@ mod tests {
         assert!(!looked_at("localhost:7800", Some("http://evil.example")));
         assert!(!looked_at("localhost:7800", Some("http://localhost:80")));
         assert!(!looked_at("localhost:7800", Some("null")));
+        for host in ["[::1].evil.example", "localhost:evil.example", "127.0.0.1:x@evil.example"] {
+            assert!(!looked_at(host, None), "{host}");
+            let page = format!("http://{host}");
+            assert!(!looked_at(host, Some(&page)), "{host}");
+            assert!(!looked_at("localhost:7800", Some(&page)), "{host}");
+        }
     }
 }

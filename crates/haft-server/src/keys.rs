@@ -5,15 +5,21 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::{Actor, ActorId, ActorKind, Digest, Millis, Timestamp};
-use haft_store::{Expected, Page, Place, Put, PutError, Store, Tenant, Which};
+use haft_store::{ErrorKind, Expected, Page, Place, Put, PutError, Store, Tenant, Which};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::key_holds::{KeyHold, KeyHolds, LOOK_EVERY};
 
 /// Where keys are kept: of no tenant that anyone can be.
 const TENANT: &str = "haft:server";
 const SPACE: &str = "keys";
 /// When keys were last used, beside them: a use is no change of a key.
 const USES: &str = "keys/used";
+/// Where it is counted how often keys were revoked, so that one read tells a node whether any was.
+const REVOCATIONS: &str = "keys/revocations";
+/// The one key in that space.
+const ALL: &str = "all";
 /// How exactly it is told when a key was last used: each telling is a version in the store.
 const USE_EVERY: Millis = Millis::from_secs(60 * 60);
 /// What the name of a key starts with.
@@ -42,11 +48,39 @@ pub enum Scope {
 }
 
 /// Who holds a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Holder {
     pub(crate) actor: Actor,
     pub(crate) tenant: Tenant,
     pub(crate) scopes: Vec<Scope>,
+    /// What ends with the key.
+    pub(crate) hold: KeyHold,
+}
+
+/// What a key opens.
+#[derive(Debug)]
+pub(crate) enum Known {
+    /// It is good.
+    Holder(Box<Holder>),
+    /// It was good until then.
+    Expired(Timestamp),
+    /// It was taken back then.
+    Revoked(Timestamp),
+    /// It opens nothing and never did.
+    Unknown,
+}
+
+/// A key to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// Whose data it reaches.
+    pub tenant: Tenant,
+    /// Who holds it; what they open is theirs.
+    pub actor: Actor,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// From when on it opens nothing; `None` for a key that lasts until it is revoked.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A key that was just made. It is shown this once.
@@ -90,6 +124,20 @@ struct Record {
     /// Since when it opens nothing any more.
     #[serde(default)]
     revoked_at: Option<Timestamp>,
+    /// From when on it opens nothing.
+    #[serde(default)]
+    expires_at: Option<Timestamp>,
+}
+
+impl Record {
+    /// Returns what the key opens, if it is not good any more.
+    fn ended(&self, now: Timestamp) -> Option<Known> {
+        match (self.revoked_at, self.expires_at) {
+            (Some(at), _) => Some(Known::Revoked(at)),
+            (None, Some(at)) if at <= now => Some(Known::Expired(at)),
+            (None, _) => None,
+        }
+    }
 }
 
 /// A key as it is listed: by its name, which opens nothing.
@@ -109,6 +157,8 @@ pub struct ListedKey {
     pub last_used_at: Option<Timestamp>,
     /// Since when it opens nothing any more.
     pub revoked_at: Option<Timestamp>,
+    /// From when on it opens nothing, if it does not last until it is revoked.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// The keys that open this server.
@@ -123,6 +173,7 @@ pub struct Keys {
     local: Option<Digest>,
     /// The key of the workers that this start of the server runs beside itself.
     worker: Option<Digest>,
+    holds: KeyHolds,
 }
 
 impl fmt::Debug for Keys {
@@ -136,7 +187,8 @@ impl Keys {
     /// The keys of a store, and the admin key that the operator chose.
     pub fn new(store: Store, chosen: Option<&str>) -> Self {
         let chosen = chosen.map(|key| Digest::of_bytes(key.as_bytes()));
-        Self { store, chosen, told: Arc::default(), local: None, worker: None }
+        let holds = KeyHolds::default();
+        Self { store, chosen, told: Arc::default(), local: None, worker: None, holds }
     }
 
     /// Also lets in who holds the key of this start.
@@ -162,7 +214,8 @@ impl Keys {
             return Ok(None);
         }
         let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
-        self.create(tenant, admin(), vec![Scope::Admin], now).await.map(Some)
+        let (actor, scopes) = (admin(), vec![Scope::Admin]);
+        self.create(NewKey { tenant, actor, scopes, expires_at: None }, now).await.map(Some)
     }
 
     /// Makes a key.
@@ -170,45 +223,42 @@ impl Keys {
     /// # Errors
     ///
     /// When the store cannot keep it.
-    pub async fn create(
-        &self,
-        tenant: Tenant,
-        actor: Actor,
-        scopes: Vec<Scope>,
-        now: Timestamp,
-    ) -> Result<FreshKey, KeyError> {
+    pub async fn create(&self, new: NewKey, now: Timestamp) -> Result<FreshKey, KeyError> {
         let mut random = [0u8; 32];
         getrandom::fill(&mut random).map_err(|error| KeyError::NoRandomness(error.to_string()))?;
         let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let key = format!("haft_{hex}");
         let digest = Digest::of_bytes(key.as_bytes());
-        let tenant = tenant.as_str().to_owned();
-        let (by, revoked_at) = (actor.clone(), None);
-        let record = Record { digest, tenant, actor, scopes, created_at: now, revoked_at };
-        self.put(&name_of(&digest), &record, Expected::Absent, &by, now).await?;
+        let NewKey { tenant, actor, scopes, expires_at } = new;
+        let by = actor.clone();
+        let record = Record {
+            digest,
+            tenant: tenant.as_str().to_owned(),
+            actor,
+            scopes,
+            created_at: now,
+            revoked_at: None,
+            expires_at,
+        };
+        let put = put(&name_of(&digest), &record, Expected::Absent)?;
+        self.store.put_versions(vec![put], &by, now).await.map_err(not_put)?;
         Ok(FreshKey(key))
-    }
-
-    async fn put(
-        &self,
-        name: &str,
-        record: &Record,
-        expected: Expected,
-        by: &Actor,
-        now: Timestamp,
-    ) -> Result<(), KeyError> {
-        let place = Place::new(kept_by()?, SPACE, name)?;
-        let body = Some(serde_json::to_vec(record).map_err(not_kept)?);
-        let put = Put { place, expected, body };
-        self.store.put_versions(vec![put], by, now).await.map_err(not_put)?;
-        Ok(())
     }
 
     /// Returns a key by its name.
     async fn record(&self, name: &str) -> Result<Option<Record>, KeyError> {
         // A text that no place can have is no key's name.
         let Ok(place) = Place::new(kept_by()?, SPACE, name) else { return Ok(None) };
-        let Some(found) = self.store.version(&place, Which::Latest).await? else { return Ok(None) };
+        let found = match self.store.version(&place, Which::Latest).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            // Nobody made it, or it is not what they made: as good as none.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::error!(%error, key = name, "a stored API key is not obeyed");
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
         let Some(body) = found.body else { return Ok(None) };
         serde_json::from_slice(&body).map(Some).map_err(not_kept)
     }
@@ -240,7 +290,7 @@ impl Keys {
 
     async fn listed(&self, name: &str, record: Record) -> Result<ListedKey, KeyError> {
         let used = self.store.version(&Place::new(kept_by()?, USES, name)?, Which::Latest).await?;
-        let Record { tenant, actor, scopes, created_at, revoked_at, .. } = record;
+        let Record { tenant, actor, scopes, created_at, revoked_at, expires_at, .. } = record;
         Ok(ListedKey {
             id: format!("{NAME_PREFIX}{name}"),
             tenant,
@@ -249,11 +299,13 @@ impl Keys {
             created_at,
             last_used_at: used.map(|used| used.info.at),
             revoked_at,
+            expires_at,
         })
     }
 
-    /// Takes a key's power away, at once and on every node; whoever revokes it again is told the
-    /// same. `None` when the tenant has no such key.
+    /// Takes a key's power away on every node: the next request that shows it is refused, and what
+    /// it holds open ends, here at once and elsewhere within a second or two. Whoever revokes it
+    /// again is told the same. `None` when the tenant has no such key.
     ///
     /// # Errors
     ///
@@ -272,36 +324,86 @@ impl Keys {
         }
         if record.revoked_at.is_none() {
             record.revoked_at = Some(now);
-            self.put(name, &record, Expected::Anything, by, now).await?;
+            let revoked = put(name, &record, Expected::Anything)?;
+            let place = Place::new(kept_by()?, REVOCATIONS, ALL)?;
+            let counted = Put { place, expected: Expected::Anything, body: Some(Vec::new()) };
+            self.store.put_versions(vec![revoked, counted], by, now).await.map_err(not_put)?;
         }
-        self.listed(name, record).await.map(Some)
+        let listed = self.listed(name, record).await?;
+        // Last, so that whoever revokes their own key still hears of it.
+        self.holds.end(name);
+        Ok(Some(listed))
     }
 
-    /// Returns who holds a key; `None` for one that opens nothing.
-    pub(crate) async fn holder(
-        &self,
-        key: &str,
-        now: Timestamp,
-    ) -> Result<Option<Holder>, KeyError> {
+    /// Returns what a key opens.
+    pub(crate) async fn known(&self, key: &str, now: Timestamp) -> Result<Known, KeyError> {
         let digest = Digest::of_bytes(key.as_bytes());
-        let in_memory = [self.chosen, self.local];
-        if in_memory.iter().flatten().any(|known| is_same(known, &digest)) {
-            let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
-            return Ok(Some(Holder { actor: admin(), tenant, scopes: vec![Scope::Admin] }));
+        let in_memory = [(self.chosen, "chosen"), (self.local, "local")];
+        for (known, name) in in_memory {
+            if known.is_some_and(|known| is_same(&known, &digest)) {
+                let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
+                let (actor, scopes) = (admin(), vec![Scope::Admin]);
+                let hold = self.holds.hold(name);
+                return Ok(Known::Holder(Box::new(Holder { actor, tenant, scopes, hold })));
+            }
         }
         if self.worker.as_ref().is_some_and(|known| is_same(known, &digest)) {
             let tenant = Tenant::new(ADMIN_TENANT).map_err(not_kept)?;
             let actor = Actor { kind: ActorKind::Service, ..named("worker") };
-            return Ok(Some(Holder { actor, tenant, scopes: vec![Scope::Work] }));
+            let hold = self.holds.hold("worker");
+            let scopes = vec![Scope::Work];
+            return Ok(Known::Holder(Box::new(Holder { actor, tenant, scopes, hold })));
         }
         let name = name_of(&digest);
-        let Some(record) = self.record(&name).await? else { return Ok(None) };
-        if !is_same(&record.digest, &digest) || record.revoked_at.is_some() {
-            return Ok(None);
+        // Before it is looked up: who revokes it from now on finds the hold.
+        let hold = self.holds.hold(&name);
+        let Some(record) = self.record(&name).await? else { return Ok(Known::Unknown) };
+        if !is_same(&record.digest, &digest) {
+            return Ok(Known::Unknown);
         }
+        if let Some(ended) = record.ended(now) {
+            return Ok(ended);
+        }
+        hold.until(record.expires_at);
         self.used(&name, &record.actor, now).await?;
         let tenant = Tenant::new(&record.tenant).map_err(not_kept)?;
-        Ok(Some(Holder { actor: record.actor, tenant, scopes: record.scopes }))
+        let Record { actor, scopes, .. } = record;
+        Ok(Known::Holder(Box::new(Holder { actor, tenant, scopes, hold })))
+    }
+
+    /// Ends what keys hold open that have expired, or that another node or command revoked.
+    pub(crate) async fn end_holds(self, now: impl Fn() -> Timestamp + Send) {
+        let mut seen = None;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if self.holds.is_empty() {
+                continue;
+            }
+            self.holds.end_expired(now());
+            match self.look(&mut seen, now()).await {
+                Ok(()) => {}
+                Err(error) => tracing::warn!(%error, "revoked keys could not be looked for"),
+            }
+        }
+    }
+
+    /// Looks whether keys were revoked since the last look, and ends what they hold open.
+    async fn look(&self, seen: &mut Option<u64>, now: Timestamp) -> Result<(), KeyError> {
+        let place = Place::new(kept_by()?, REVOCATIONS, ALL)?;
+        let latest = self.store.version(&place, Which::Latest).await?;
+        let n_revoked = latest.map_or(0, |latest| latest.info.number);
+        if *seen == Some(n_revoked) {
+            return Ok(());
+        }
+        for name in self.holds.names() {
+            if let Some(record) = self.record(&name).await?
+                && record.ended(now).is_some()
+            {
+                self.holds.end(&name);
+            }
+        }
+        *seen = Some(n_revoked);
+        Ok(())
     }
 
     /// Keeps that a key was used, unless this node did so a short while ago.
@@ -318,6 +420,13 @@ impl Keys {
         self.store.put_versions(vec![put], by, now).await.map_err(not_put)?;
         Ok(())
     }
+}
+
+/// What is written to keep a key.
+fn put(name: &str, record: &Record, expected: Expected) -> Result<Put, KeyError> {
+    let place = Place::new(kept_by()?, SPACE, name)?;
+    let body = Some(serde_json::to_vec(record).map_err(not_kept)?);
+    Ok(Put { place, expected, body })
 }
 
 fn admin() -> Actor {

@@ -207,6 +207,18 @@ impl Objects {
         found.ok_or_else(|| Error::not_found(sort.noun(), id))
     }
 
+    /// Returns who owns a thing: whoever wrote its first version.
+    pub(crate) async fn owner(
+        &self,
+        tenant: &Tenant,
+        space: &str,
+        id: &str,
+    ) -> Result<Option<Actor>, Error> {
+        let Ok(place) = Place::new(tenant.clone(), space, id) else { return Ok(None) };
+        let first = self.store.version(&place, Which::Number(1)).await?;
+        Ok(first.map(|first| first.info.by))
+    }
+
     /// Reads a page of the versions of a thing, the latest first; one that took it away has no
     /// members.
     pub(crate) async fn versions(
@@ -252,10 +264,33 @@ impl Objects {
         self.list_in(tenant, sort.space(), after, limit, wanted).await
     }
 
+    /// Reads a page of the things that someone owns, the newest first; without an owner, of all.
+    pub(crate) async fn list_owned(
+        &self,
+        (tenant, owner): (&Tenant, Option<&Actor>),
+        sort: Sort,
+        after: Option<String>,
+        limit: u32,
+        wanted: impl Fn(&Object) -> bool,
+    ) -> Result<(Vec<Object>, Option<String>), Error> {
+        self.listed((tenant, owner), sort.space(), after, limit, wanted).await
+    }
+
     /// Reads a page of the things of any space, the newest first.
     pub(crate) async fn list_in(
         &self,
         tenant: &Tenant,
+        space: &str,
+        after: Option<String>,
+        limit: u32,
+        wanted: impl Fn(&Object) -> bool,
+    ) -> Result<(Vec<Object>, Option<String>), Error> {
+        self.listed((tenant, None), space, after, limit, wanted).await
+    }
+
+    async fn listed(
+        &self,
+        (tenant, owner): (&Tenant, Option<&Actor>),
         space: &str,
         after: Option<String>,
         limit: u32,
@@ -268,6 +303,11 @@ impl Objects {
             }
             let found = self.find_in(tenant, space, &id, Which::Latest).await?;
             let Some(found) = found.filter(&wanted) else { continue };
+            if let Some(owner) = owner
+                && self.owner(tenant, space, &id).await?.as_ref() != Some(owner)
+            {
+                continue;
+            }
             if objects.len() == limit as usize {
                 let next = objects.last().map(|last| last.id.clone());
                 return Ok((objects, next));

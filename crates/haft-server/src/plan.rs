@@ -195,6 +195,13 @@ struct Planned {
 
 impl Planned {
     fn claim(&mut self, called: &str) -> Result<(), Error> {
+        let is_alike = |other: &&String| other.eq_ignore_ascii_case(called);
+        if let Some(other) = self.called.iter().find(is_alike).filter(|other| *other != called) {
+            return Err(Error::invalid(format!(
+                "tools: {called:?} and {other:?} differ by case only and would be confused; rename \
+                 one of them"
+            )));
+        }
         match self.called.insert(called.to_owned()) {
             true => Ok(()),
             false => Err(Error::invalid(format!("tools: two tools are called {called:?}"))),

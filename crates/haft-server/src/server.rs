@@ -18,7 +18,9 @@ use crate::app::{App, Hosts};
 use crate::connections;
 use crate::demo;
 use crate::erasing;
+use crate::host::Authority;
 use crate::keys::{FreshKey, KeyError, Keys};
+use crate::limits::LimitSettings;
 use crate::presence;
 use crate::routes;
 use crate::streams::StreamSettings;
@@ -64,6 +66,8 @@ pub struct Config {
     /// How much the streams that are read from the server may hold, and how slow their readers
     /// may be.
     pub streams: StreamSettings,
+    /// How much may be asked of the server: connections, requests and bytes.
+    pub limits: LimitSettings,
     /// How webhooks are delivered.
     pub webhooks: WebhookSettings,
     /// What the operator says about the network of sandboxes.
@@ -93,6 +97,7 @@ impl Default for Config {
             client_grace: Some(Millis::from_secs(5)),
             origins: Vec::new(),
             streams: StreamSettings::default(),
+            limits: LimitSettings::default(),
             webhooks: WebhookSettings::default(),
             egress: EgressSettings::default(),
             workers: None,
@@ -111,6 +116,9 @@ pub enum StartError {
     /// What a fresh install shows could not be kept.
     #[error("the demo agent could not be kept: {0}")]
     Demo(String),
+    /// A name of the server is no host.
+    #[error("the server cannot be called `{0}`: expected a host with an optional port")]
+    Host(String),
     /// The address cannot be told.
     #[error("the listener has no address: {0}")]
     Address(#[from] io::Error),
@@ -156,7 +164,7 @@ impl Server {
         // Who listens on every address is called by names that only the operator knows.
         let hosts = match address.ip().is_unspecified() && config.hosts.is_empty() {
             true => Hosts::Any,
-            false => Hosts::Local([config.hosts.clone(), vec![address.ip().to_string()]].concat()),
+            false => Hosts::Local(named(&config.hosts, address)?),
         };
         let app = App::new(haft, keys, &config, hosts);
         demo::install(&app).await.map_err(|error| StartError::Demo(error.to_string()))?;
@@ -253,16 +261,38 @@ impl Server {
                 () = ended.cancelled() => {}
             }
         }));
+        let (store, app) = (self.app.store().clone(), self.app.clone());
+        let end_holds = move || {
+            let (keys, app) = (app.keys().clone(), app.clone());
+            let stopped = app.shutdown().clone();
+            async move {
+                let ending = keys.end_holds(move || app.haft().now());
+                stopped.run_until_cancelled(ending).await.unwrap_or_default();
+            }
+        };
+        drop(tokio::spawn(supervise(store, "keys", end_holds)));
+        let limits = self.app.limits().clone();
         // Whoever drops this instead of stopping the server does not leave its loops behind.
         let end = stopped.clone().drop_guard();
         let tls = self.tls.as_ref().map(Tls::acceptor);
-        let serving = connections::serve(self.listener, tls, router, (stopped, self.stop_timeout));
+        let serving =
+            connections::serve((self.listener, limits), tls, router, (stopped, self.stop_timeout));
         Box::pin(async move {
             let served = serving.await;
             drop(end);
             served
         })
     }
+}
+
+/// The names that the operator gave the server, and its own address.
+fn named(hosts: &[String], address: SocketAddr) -> Result<Vec<Authority>, StartError> {
+    let own = address.ip().to_string();
+    let names = hosts
+        .iter()
+        .chain([&own])
+        .map(|name| Authority::configured(name).ok_or_else(|| StartError::Host(name.clone())));
+    names.collect()
 }
 
 /// Says in the log why the store takes no more writes, when it comes to that.

@@ -20,6 +20,7 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::mcp_oauth::{Refresher, can_refresh};
 use crate::objects::{Object, Objects, Sort};
+use crate::owned;
 use crate::routes::v1::agents::require_current;
 use crate::routes::v1::vault_credentials::{self, Credential};
 use crate::secrets::unrefreshed;
@@ -31,13 +32,13 @@ const REMEMBERED_MAX: usize = 4096;
 /// How long before its end an access token is refreshed, so that it lasts for the call.
 const REFRESHED_BEFORE: Millis = Millis::from_secs(30);
 
-/// Refuses vaults that are not there, and those with what no session is given.
+/// Refuses vaults that are not there, those of somebody else, and those with what no session is given.
 pub(crate) async fn checked(app: &App, caller: &Caller, vaults: &[String]) -> Result<(), Error> {
     if vaults.len() > VAULTS_MAX {
         return Err(Error::invalid(format!("vault_ids: expected at most {VAULTS_MAX}")));
     }
     for vault in vaults {
-        require_current(&app.objects().get(&caller.tenant, Sort::Vault, vault).await?)?;
+        require_current(&owned::get(app, caller, Sort::Vault, vault).await?)?;
         let credentials = vault_credentials::all(app.objects(), &caller.tenant, vault).await?;
         let is_variable = |known: &&Credential| known.is_current() && known.is_variable();
         if let Some(variable) = credentials.iter().find(is_variable) {

@@ -5,12 +5,13 @@
 //! [`Fold`], event by event and by the same code that derives the rows of an append. Where the two
 //! differ, the log is right: that is what a repair writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::journal::{Entry, Head, JournalError};
-use haft_core::session::{DecidedBy, State, evolve};
-use haft_core::{CallId, SessionId};
+use haft_core::session::{DecidedBy, Event, State, evolve};
+use haft_core::{CallId, Digest, SessionId};
 
+use crate::authority::AuthorityEntry;
 use crate::erased::ErasedSession;
 use crate::error::Error;
 use crate::rows::{CallChange, CallStage, RetryChange, Rows, SessionStatus, WaitChange, word};
@@ -31,6 +32,14 @@ pub struct AuditReport {
     pub artifacts: u64,
     /// How many sessions were erased, by a record of its own chain.
     pub erasures: u64,
+    /// The hash of each entry of the record of authority, in order.
+    pub authority: Vec<Digest>,
+    /// Where sessions say that the record of authority ended when they were opened.
+    pub anchors: Vec<(SessionId, Head)>,
+    /// The sessions that were erased.
+    pub(crate) erased: BTreeSet<SessionId>,
+    /// Where logs ended when someone last looked; what they saw has to be there still.
+    pub(crate) seen: BTreeMap<SessionId, Head>,
     /// What is wrong, in the order in which it was found.
     pub findings: Vec<AuditFinding>,
 }
@@ -58,6 +67,9 @@ pub struct AuditFinding {
 /// What is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Damage {
+    /// The record of authority, or a version that gives power: somebody has put it in, changed it or
+    /// taken it out. A backup helps.
+    Authority,
     /// The content of an artifact or a version; a backup helps.
     Content,
     /// Rows that follow from the logs; [`repair_sqlite`](crate::repair_sqlite) and
@@ -75,6 +87,7 @@ impl Damage {
     /// Returns the word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Authority => "authority",
             Self::Content => "content",
             Self::Derived => "derived",
             Self::File => "file",
@@ -122,6 +135,77 @@ impl AuditReport {
             }
         }
         self.erasures = erased.len() as u64;
+        self.erased = erased.iter().map(|one| one.session).collect();
+    }
+
+    /// Takes in the record of authority, in order, and holds it against where sessions say that it
+    /// ended.
+    pub(crate) fn take_authority(&mut self, entries: &[AuthorityEntry]) {
+        let mut head = Head::EMPTY;
+        for entry in entries {
+            let Some(follows) = entry.follows(head) else {
+                let number = head.seq + 1;
+                let message = format!(
+                    "entry {number} of the record of authority is missing, or is not what was \
+                     recorded"
+                );
+                self.find(Damage::Authority, None, message);
+                break;
+            };
+            head = follows;
+        }
+        self.authority = entries.iter().map(|entry| entry.hash).collect();
+        for (session, anchor) in std::mem::take(&mut self.anchors) {
+            if !self.has_authority(anchor) {
+                let message = format!(
+                    "the record of authority does not have entry {} as it was when the session was \
+                     opened",
+                    anchor.seq
+                );
+                self.find(Damage::Authority, Some(session), message);
+            }
+            self.anchors.push((session, anchor));
+        }
+    }
+
+    /// Begins with where logs ended when someone last looked.
+    pub(crate) fn against(seen: &BTreeMap<SessionId, Head>) -> Self {
+        Self { seen: seen.clone(), ..Self::default() }
+    }
+
+    /// Finds the logs that someone has seen and that are neither there nor erased.
+    pub(crate) fn take_gone(&mut self) {
+        let logs: BTreeSet<SessionId> = self.logs.iter().map(|log| log.session).collect();
+        let told: BTreeSet<SessionId> = self.findings.iter().filter_map(|it| it.session).collect();
+        for session in self.seen.clone().into_keys() {
+            let is_known = [&logs, &told, &self.erased].iter().any(|it| it.contains(&session));
+            if !is_known {
+                let message = "it was there when the checkpoint was made, and is gone";
+                self.find(Damage::Log, Some(session), message);
+            }
+        }
+    }
+
+    /// Returns whether the record of authority has an entry as someone has seen it.
+    pub fn has_authority(&self, seen: Head) -> bool {
+        match seen.seq.checked_sub(1).map(usize::try_from) {
+            None => true,
+            Some(at) => at.ok().and_then(|at| self.authority.get(at)) == Some(&seen.hash),
+        }
+    }
+
+    /// Says how a version and the record of authority differ.
+    pub(crate) fn unlike(
+        (tenant, space, key): (&str, &str, &str),
+        version: i64,
+        is_unrecorded: Option<bool>,
+    ) -> String {
+        let what = format!("version {version} of `{key}` in `{space}` of `{tenant}`");
+        match is_unrecorded {
+            Some(true) => format!("{what} is not in the record of authority: nobody gave it"),
+            Some(false) => format!("{what} is not as it was recorded"),
+            None => format!("{what} was recorded and is gone"),
+        }
     }
 
     /// Takes in what is wrong with one session.
@@ -131,6 +215,11 @@ impl AuditReport {
         match folded {
             Ok(fold) => {
                 self.logs.push(AuditedLog { session: stored.session, head: fold.head });
+                self.anchors.extend(fold.anchor.map(|anchor| (stored.session, anchor)));
+                if fold.is_unlike_seen() {
+                    let message = "its log is not the one that the checkpoint saw";
+                    self.find(Damage::Log, Some(stored.session), message);
+                }
                 for difference in fold.differences(stored) {
                     self.find(Damage::Derived, Some(stored.session), difference.message());
                 }
@@ -191,6 +280,8 @@ pub(crate) struct StoredSession {
     pub(crate) opened_by: Option<String>,
     pub(crate) calls: BTreeMap<CallId, CallRow>,
     pub(crate) snapshot: Option<RawSnapshot>,
+    /// Where its log ended when someone last looked.
+    pub(crate) seen: Option<Head>,
 }
 
 /// What a database says about a call.
@@ -250,10 +341,25 @@ pub(crate) struct Fold {
     pub(crate) parent: Option<SessionId>,
     pub(crate) opened_by: Option<String>,
     pub(crate) config_seq: u64,
+    /// Where the record of authority ended when the session was opened.
+    anchor: Option<Head>,
+    /// Where the log ended when someone last looked, until it comes to that; then whether it is so.
+    seen: Seen,
     pub(crate) calls: BTreeMap<CallId, CallRow>,
     /// The state that was kept, until the log comes to where it was.
     snapshot: Option<(u64, State)>,
     is_snapshot_wrong: bool,
+}
+
+/// What someone saw of a log earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// Nothing that is not there.
+    Nothing,
+    /// An end that the log has not come to.
+    Ahead(Head),
+    /// Another entry.
+    Otherwise,
 }
 
 /// Where the rows of a session are not what its log says.
@@ -291,6 +397,8 @@ impl Fold {
             parent: None,
             opened_by: None,
             config_seq: 1,
+            anchor: None,
+            seen: stored.seen.map_or(Seen::Nothing, Seen::Ahead),
             calls: BTreeMap::new(),
             snapshot,
             is_snapshot_wrong: false,
@@ -301,6 +409,14 @@ impl Fold {
     pub(crate) fn take(&mut self, entry: &Entry) -> Result<(), LogFault> {
         self.head.verify(entry)?;
         let event = entry.event()?;
+        if let Seen::Ahead(seen) = self.seen
+            && seen.seq == entry.seq
+        {
+            self.seen = if seen.hash == entry.hash { Seen::Nothing } else { Seen::Otherwise };
+        }
+        if let Event::SessionOpened { config, .. } = &event {
+            self.anchor = config.authority;
+        }
         let state = std::mem::replace(&mut self.state, State::Unopened);
         let corrupt = |source| JournalError::Corrupt { seq: entry.seq, source };
         self.state = evolve(state, entry.at, &event).map_err(corrupt)?;
@@ -374,6 +490,11 @@ impl Fold {
             return Err(LogFault(message));
         }
         Ok(self)
+    }
+
+    /// Returns whether someone has seen another log.
+    fn is_unlike_seen(&self) -> bool {
+        !matches!(self.seen, Seen::Nothing)
     }
 
     /// Returns where the rows are not what the log says.

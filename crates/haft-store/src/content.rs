@@ -272,6 +272,16 @@ pub(crate) fn matching(digest: Digest, body: Vec<u8>) -> Result<Vec<u8>, Error> 
     Err(Error::corrupt(format!("the content kept as {digest} does not match its hash")))
 }
 
+/// What is said of a version that gives power and that nobody is recorded to have given.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn unrecorded(place: &Place) -> Error {
+    let (tenant, space, key) = (place.tenant(), place.space(), place.key());
+    Error::corrupt(format!(
+        "the latest version of `{key}` in `{space}` of `{tenant}` is not in the record of \
+         authority, or not as it was recorded; it is not obeyed: run `haft audit verify`"
+    ))
+}
+
 /// PostgreSQL keeps no NUL in text, and nobody searches for one.
 pub(crate) fn without_nul(text: &str) -> String {
     text.replace('\0', " ")

@@ -1,5 +1,6 @@
 //! Looks at a database without changing it: for whoever wants to know whether all is well.
 
+use std::collections::BTreeMap;
 #[cfg(feature = "sqlite")]
 use std::fs::{File, TryLockError};
 #[cfg(feature = "sqlite")]
@@ -8,6 +9,9 @@ use std::io;
 use std::path::Path;
 #[cfg(feature = "sqlite")]
 use std::time::Duration;
+
+use haft_core::SessionId;
+use haft_core::journal::Head;
 
 use crate::audit::{AuditReport, RepairError, RepairReport};
 use crate::error::Error;
@@ -136,7 +140,21 @@ pub enum LossPolicy {
 /// it is in the report.
 #[cfg(feature = "sqlite")]
 pub fn audit_sqlite(directory: &Path) -> Result<AuditReport, Error> {
-    sqlite::audit(directory)
+    sqlite::audit(directory, &BTreeMap::new())
+}
+
+/// Checks the whole embedded store like [`audit_sqlite`], and also that it still has the logs as
+/// someone saw them earlier, by where each of them ended.
+///
+/// # Errors
+///
+/// As [`audit_sqlite`].
+#[cfg(feature = "sqlite")]
+pub fn audit_sqlite_against(
+    directory: &Path,
+    seen: &BTreeMap<SessionId, Head>,
+) -> Result<AuditReport, Error> {
+    sqlite::audit(directory, seen)
 }
 
 /// Checks a whole PostgreSQL database as it is at one moment. Nothing is written.
@@ -146,7 +164,21 @@ pub fn audit_sqlite(directory: &Path) -> Result<AuditReport, Error> {
 /// When it does not answer, or has the schema of another version.
 #[cfg(feature = "postgres")]
 pub async fn audit_postgres(url: &str) -> Result<AuditReport, Error> {
-    postgres::audit(url).await
+    postgres::audit(url, &BTreeMap::new()).await
+}
+
+/// Checks the whole PostgreSQL database like [`audit_postgres`], and also that it still has the logs
+/// as someone saw them earlier, by where each of them ended.
+///
+/// # Errors
+///
+/// As [`audit_postgres`].
+#[cfg(feature = "postgres")]
+pub async fn audit_postgres_against(
+    url: &str,
+    seen: &BTreeMap<SessionId, Head>,
+) -> Result<AuditReport, Error> {
+    postgres::audit(url, seen).await
 }
 
 /// Makes the rows that follow from the logs of an embedded store anew, where they differ, and its

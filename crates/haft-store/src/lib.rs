@@ -22,6 +22,8 @@
 mod append;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod audit;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod authority;
 mod client;
 mod content;
 mod erased;
@@ -60,10 +62,13 @@ pub use erased::{EraseError, ErasedSession, ErasureRequest};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "sqlite")]
 pub use examine::{
-    LossPolicy, SqliteCheck, SqliteReport, audit_sqlite, examine_sqlite, is_in_use, repair_sqlite,
+    LossPolicy, SqliteCheck, SqliteReport, audit_sqlite, audit_sqlite_against, examine_sqlite,
+    is_in_use, repair_sqlite,
 };
 #[cfg(feature = "postgres")]
-pub use examine::{PostgresReport, audit_postgres, examine_postgres, repair_postgres};
+pub use examine::{
+    PostgresReport, audit_postgres, audit_postgres_against, examine_postgres, repair_postgres,
+};
 pub use measure::{Histogram, HistogramReading, Measures, Standing, Tally};
 pub use name::{NodeId, Tenant, TextError};
 pub use notice::{

@@ -2,6 +2,7 @@
 
 mod egress;
 mod encryption;
+mod limits;
 mod readiness;
 mod streams;
 mod watching;
@@ -40,6 +41,7 @@ use tokio::task::JoinHandle;
 
 use self::egress::EgressGate;
 use self::encryption::Encryption;
+use self::limits::LimitArgs;
 use self::streams::StreamArgs;
 use self::watching::WatchArgs;
 use self::worker::ServerPlace;
@@ -99,6 +101,8 @@ pub(crate) struct Args {
     webhook_give_up_after: Millis,
     #[command(flatten)]
     streams: StreamArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(flatten)]
     watching: WatchArgs,
     /// The admin key; without it one is made and shown at the first start.
@@ -328,6 +332,7 @@ fn config(
         mcp_commands: added_commands(args),
         origins: args.origins.clone(),
         streams: args.streams.settings(),
+        limits: args.limits.settings(),
         webhooks: WebhookSettings {
             reach: args.reach(),
             give_up_after: args.webhook_give_up_after,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
 mod agent;
+mod authority;
 mod bench;
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]

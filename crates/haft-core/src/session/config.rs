@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::spend::{Allowance, narrowed};
 use super::toolset::{Agent, Network, Toolset};
+use crate::journal::Head;
 use crate::permission::{Exposure, Level, Profile};
 use crate::time::Millis;
 
@@ -46,6 +47,10 @@ pub struct Config {
     pub suspend_ttl: Option<Millis>,
     /// How long a call in doubt waits for a person.
     pub settle_ttl: Millis,
+    /// Where the store's record of authority ended when the session was opened: keys, grants and
+    /// policies as they were then cannot be taken out of the record without this showing it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub authority: Option<Head>,
 }
 
 /// Only what is a word, and not a number that may be tuned, is left out of the log: what is left
@@ -69,6 +74,7 @@ impl Default for Config {
             limits: Limits::default(),
             suspend_ttl: None,
             settle_ttl: Millis::from_secs(7 * 24 * 3600),
+            authority: None,
         }
     }
 }
@@ -118,6 +124,7 @@ impl Config {
             limits: self.limits.narrowed_by(&wish.limits),
             suspend_ttl: self.suspend_ttl.into_iter().chain(wish.suspend_ttl).min(),
             settle_ttl: self.settle_ttl.min(wish.settle_ttl),
+            authority: self.authority,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A server as `haft.toml`, the API and the store describe it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ const START_SECONDS_MAX: u64 = 3600;
 const CONCURRENT_MAX: u32 = 1000;
 /// The largest message that may be read from a server.
 const MESSAGE_BYTES: RangeInclusive<u64> = (64 << 10)..=(1 << 30);
+/// How many tools a server may be allowed to offer.
+const TOOLS: RangeInclusive<u64> = 1..=20_000;
 /// Headers that hold nothing but secrets.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 
@@ -55,6 +57,13 @@ pub struct Declared {
     /// The same for single tools, by the names that the server gives them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_limits: BTreeMap<String, u32>,
+    /// The tools whose results are taken as they come, by the names that the server gives them:
+    /// without this, a result that does not fit the tool's own `outputSchema` fails its call.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unchecked_output: BTreeSet<String>,
+    /// How many tools it may offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tools: Option<u32>,
     /// The largest message that is read from it, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_message_bytes: Option<u64>,
@@ -201,6 +210,10 @@ impl Declared {
         for (tool, limit) in &self.tool_limits {
             let limit = concurrent(&format!("tool_limits.{tool}"), *limit)?;
             config.tool_limits.insert(tool.clone(), limit);
+        }
+        config.unchecked_output.clone_from(&self.unchecked_output);
+        if let Some(n) = self.max_tools {
+            config.max_tools = within("max_tools", TOOLS, "tools", n.into()).map(|_| n)?;
         }
         if let Some(bytes) = self.max_message_bytes {
             let bytes = within("max_message_bytes", MESSAGE_BYTES, "bytes", bytes)?;

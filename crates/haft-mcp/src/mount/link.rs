@@ -23,6 +23,7 @@ use super::carrier::Carrier;
 use super::desk::{Desk, Handler};
 use super::error::why_unconnected;
 use super::oauth::{Access, Authorizer, OAuth, Wanted};
+use super::offer::listed;
 use super::program::{Program, command, remember};
 use super::setting::{Secrets, Setting, VaultEntry};
 use super::streamable::HttpPeer;
@@ -106,6 +107,8 @@ pub(super) struct Bounds {
     pub(super) calls_max: usize,
     /// Which addresses the server may be at.
     pub(super) reach: Reach,
+    /// How many tools the server may offer.
+    pub(super) tools_max: usize,
 }
 
 /// What lets this node in at a server.
@@ -471,15 +474,15 @@ impl Link {
     pub(super) async fn tools(&self) -> Result<Vec<Value>, String> {
         let connected = self.connected().await?;
         let mut n_changes = self.desk.n_changes();
-        let mut tools = connected.peer.list_all_tools().await;
+        let mut tools = listed(&connected.peer, self.bounds.tools_max).await;
         if let Some(wanted) = tools.as_ref().err().and_then(Wanted::of_request) {
             self.let_in(wanted, connected).await?;
             let connected = self.connected().await?;
             n_changes = self.desk.n_changes();
-            tools = connected.peer.list_all_tools().await;
+            tools = listed(&connected.peer, self.bounds.tools_max).await;
         }
         let redactor = self.desk.redactor();
-        let tools = tools.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
+        let tools = tools.map_err(|error| redactor.text(&error.to_string()).into_owned())??;
         let mut bodies = Vec::with_capacity(tools.len());
         for tool in tools {
             let Ok(mut body) = serde_json::to_value(tool) else { continue };

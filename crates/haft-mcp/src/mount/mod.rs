@@ -17,6 +17,7 @@ mod lines;
 mod link;
 mod links;
 mod oauth;
+mod offer;
 mod pins;
 mod program;
 mod sessions;
@@ -24,7 +25,7 @@ mod setting;
 mod streamable;
 mod tool;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ use kept::Kept;
 use link::{Admission, Bounds, Link};
 use links::Links;
 use oauth::{Authorizations, Safe};
+use offer::TOOL_BYTES_MAX;
 use pins::Pins;
 use sessions::Sessions;
 use tool::MountedTool;
@@ -83,10 +85,17 @@ pub struct MountConfig {
     pub reach: Reach,
     /// What a program may reach; without it, it runs with the rights of this process.
     pub confinement: Option<Confinement>,
+    /// The tools whose results are not held against their own `outputSchema`, by the names that
+    /// the server gives them.
+    pub unchecked_output: BTreeSet<String>,
+    /// How many tools it may offer; a server that offers more has none of them.
+    pub max_tools: u32,
 }
 
 /// How many calls of a server are sent at once unless its mount says otherwise.
 const MAX_CONCURRENT: u32 = 16;
+/// How many tools a server may offer unless its mount says otherwise.
+const MAX_TOOLS: u32 = 1_000;
 /// How long connecting may take unless the mount says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(180);
 /// The largest message unless the mount says otherwise.
@@ -106,6 +115,8 @@ impl MountConfig {
             tool_limits: BTreeMap::new(),
             reach: Reach::Anywhere,
             confinement: None,
+            unchecked_output: BTreeSet::new(),
+            max_tools: MAX_TOOLS,
         }
     }
 
@@ -115,6 +126,7 @@ impl MountConfig {
             message_bytes_max: self.max_message_bytes,
             calls_max: self.max_concurrent as usize,
             reach: self.reach,
+            tools_max: self.max_tools as usize,
         }
     }
 }
@@ -492,8 +504,15 @@ impl Mounts {
 
     fn register_all(&self, mount: &Mount, pinned: Vec<Value>, pending: Vec<Change>) -> MountReport {
         let mut report = MountReport { pending, ..MountReport::default() };
+        let alike = alike(&pinned);
         for body in pinned {
             let wire_name = body["name"].as_str().unwrap_or_default().to_owned();
+            if alike.contains(&wire_name.to_lowercase()) {
+                let why = "the server has another tool whose name differs by case only, and the \
+                           two would be confused";
+                report.refused.insert(wire_name, why.to_owned());
+                continue;
+            }
             match self.register(mount, body, &mut report.findings) {
                 Ok(tool) => drop(report.tools.insert(wire_name, tool)),
                 Err(message) => drop(report.refused.insert(wire_name, message)),
@@ -513,6 +532,12 @@ impl Mounts {
         body: Value,
         findings: &mut Vec<Finding>,
     ) -> Result<ToolName, String> {
+        let n_bytes = body.to_string().len();
+        if n_bytes > TOOL_BYTES_MAX {
+            return Err(format!(
+                "expected a definition of at most {TOOL_BYTES_MAX} bytes, found {n_bytes}"
+            ));
+        }
         let (links, sessions) = (Arc::clone(&mount.links), self.0.sessions.clone());
         let tool = MountedTool::new(&mount.config, links, sessions, body)?;
         let definition = tool.described();
@@ -573,6 +598,13 @@ impl Mounts {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ToolName, Arc<Mount>>> {
         self.0.mounted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The names, in lower case, that more than one of a server's tools has.
+fn alike(bodies: &[Value]) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let names = bodies.iter().filter_map(|body| body["name"].as_str()).map(str::to_lowercase);
+    names.filter(|name| !seen.insert(name.clone())).collect()
 }
 
 /// When a server that has just been mounted is first asked what it offers.

@@ -68,8 +68,9 @@ impl MountedTool {
         definition.suspend_ttl = SUSPEND_TTL;
         definition.max_result_bytes = config.max_result_bytes;
         definition.pools = pools(config, &wire_name);
-        // What does not keep to its own schema is still what the server said.
-        definition.output_schema = None;
+        if config.unchecked_output.contains(&wire_name) {
+            definition.output_schema = None;
+        }
         Ok(Self { definition, wire_name, digest, links, sessions })
     }
 

@@ -22,7 +22,8 @@ impl McpServer {
         let Some(found) = found.map_err(|error| trouble(&error))? else { return Ok(None) };
         let is_theirs = match found.session {
             Some(session) => self.is_of(principal, session).await?,
-            None => true,
+            // A file that somebody uploaded: its owner reads it as a file.
+            None => false,
         };
         if !is_theirs {
             return Ok(None);

@@ -18,7 +18,8 @@ use tower_service::Service;
 
 use super::handler::{Handler, Server};
 use super::plain;
-use crate::principal::Principal;
+use super::transport_sessions::{SessionOwner, TransportSessions};
+use crate::principal::{CredentialId, Principal};
 
 /// Who may come in over HTTP.
 #[derive(Debug, Clone)]
@@ -54,6 +55,7 @@ impl HttpDoor {
 pub struct McpService {
     server: Server,
     inner: StreamableHttpService<Handler, LocalSessionManager>,
+    sessions: Arc<TransportSessions>,
     hosts: Option<Arc<[String]>>,
     anonymous: Option<Principal>,
     challenge: HeaderValue,
@@ -85,6 +87,7 @@ impl McpService {
         let connect = move || Ok(connecting.connect());
         Self {
             server,
+            sessions: Arc::new(TransportSessions::of(Arc::clone(&sessions))),
             inner: StreamableHttpService::new(connect, sessions, config),
             hosts,
             anonymous: door.anonymous,
@@ -133,13 +136,15 @@ impl McpService {
             let refused = self.refused();
             return Box::pin(async move { Ok(refused) });
         };
+        let credential = request.extensions().get::<CredentialId>().cloned();
         let service = self.clone();
         Box::pin(async move {
             match service.called(request, &principal).await {
                 Taken::Answered(answer) => Ok(answer),
                 Taken::Not(mut request) => {
-                    request.extensions_mut().insert(principal);
-                    Ok(service.negotiated(request).await)
+                    request.extensions_mut().insert(principal.clone());
+                    let owner = SessionOwner::new(principal, credential);
+                    Ok(service.negotiated(request, &owner).await)
                 }
             }
         })
@@ -171,9 +176,14 @@ impl McpService {
         }
     }
 
-    async fn negotiated(&self, request: Asked) -> Answer {
+    async fn negotiated(&self, request: Asked, owner: &SessionOwner) -> Answer {
+        if !self.sessions.lets_in(request.headers(), owner) {
+            // What rmcp answers when there is no such session.
+            return said(StatusCode::NOT_FOUND, "Not Found: Session not found".to_owned());
+        }
         let ends_session = request.method() == Method::DELETE;
         let mut response = self.inner.handle(request).await;
+        self.sessions.began(response.headers(), owner).await;
         // It is over, and not only taken note of; clients complain about anything else.
         if ends_session && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;

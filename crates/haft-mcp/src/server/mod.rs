@@ -20,6 +20,7 @@ mod serving;
 mod sessions;
 mod settings;
 mod tasks;
+mod transport_sessions;
 
 use std::sync::Arc;
 

@@ -263,3 +263,95 @@ async fn an_answer_in_json_that_is_too_large_fails_its_call_alone() {
         assert!(text(&outcome).contains(told), "{outcome:?}");
     }
 }
+
+/// A server that offers these tools, and answers each call with a structured result.
+async fn offering(tools: Value, structured: Value) -> Server {
+    Server::start(move |request: &Request| {
+        let result = match request.body["method"].as_str() {
+            Some("tools/list") => json!({"tools": tools}),
+            Some("tools/call") => json!({"content": [], "structuredContent": structured}),
+            _ => return mcp(request),
+        };
+        let body = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result});
+        (200, "content-type: application/json\r\n".to_owned(), body.to_string())
+    })
+    .await
+}
+
+fn tool(name: &str) -> Value {
+    json!({"name": name, "inputSchema": {"type": "object"}})
+}
+
+// X14: a server is held to what it says that its tools return, unless the mount says otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn x14_a_result_that_breaks_its_own_schema_fails_its_call() {
+    let mut declared = tool("price");
+    declared["outputSchema"] = json!({"type": "object", "required": ["euro"],
+        "properties": {"euro": {"type": "integer"}}});
+    for (structured, is_checked, is_ok) in [
+        (json!({"euro": 5}), true, true),
+        (json!({"euro": "five"}), true, false),
+        (json!({"dollars": 5}), true, false),
+        (json!({"euro": "five"}), false, true),
+    ] {
+        let server = offering(json!([declared]), structured.clone()).await;
+        let host = Host::start(&TestPlace::new()).await;
+        let mut config = open_to_all(&server.origin);
+        if !is_checked {
+            config.unchecked_output.insert("price".to_owned());
+        }
+        host.mounts.mount(config, &user("ann")).await.unwrap();
+        let answer = host.answer(host.session, "peer_price", json!({})).await;
+        let Answer::Done(outcome) = answer else { panic!("{answer:?}") };
+        match &outcome.result {
+            CallResult::Ok(_) => assert!(is_ok, "{structured}"),
+            CallResult::Err(failure) => {
+                assert!(!is_ok, "{structured}: {failure:?}");
+                assert!(failure.message.contains("is not what it declares"), "{failure:?}");
+            }
+        }
+    }
+}
+
+// X14: a server that floods a node with tools has none of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn x14_a_server_may_offer_only_so_many_tools() {
+    let many: Vec<Value> = (0..1_001).map(|n| tool(&format!("tool_{n}"))).collect();
+    let server = offering(json!(many), json!({})).await;
+    let refused = Node::with(format!("{}/mcp", server.origin)).await.err().unwrap().to_string();
+    assert!(refused.contains("more than 1000 tools"), "{refused}");
+    let server = offering(json!(many[..1_000]), json!({})).await;
+    let node = Node::with(format!("{}/mcp", server.origin)).await.unwrap();
+    assert_eq!(node.mounted().report.tools.len(), 1_000);
+}
+
+// X14: names that differ by case only, definitions that are too large, and schemas that can never
+// work are refused with the reason; the rest of the server's tools can be called.
+#[tokio::test(flavor = "multi_thread")]
+async fn x14_tools_that_cannot_be_used_safely_are_refused_by_name() {
+    let mut large = tool("large");
+    large["description"] = json!("x".repeat(300 << 10));
+    let mut never = tool("never");
+    never["inputSchema"] = json!({"type": "object", "required": ["a"], "properties": {"a": false}});
+    let mut open = tool("open");
+    open["inputSchema"] = json!({"type": "object",
+        "properties": {"password": {"type": "string", "default": "CANARY-1"}}});
+    let tools = json!([tool("Read"), tool("read"), large, never, open, tool("add")]);
+    let server = offering(tools, json!({})).await;
+    let node = Node::with(format!("{}/mcp", server.origin)).await.unwrap();
+    // Also when it is asked again what it offers.
+    for _ in 0..2 {
+        let report = node.mounts.look_again(&name()).await.unwrap();
+        assert_eq!(report.tools.keys().collect::<Vec<_>>(), ["add"]);
+        for (tool, why) in [
+            ("Read", "differs by case only"),
+            ("read", "differs by case only"),
+            ("large", "at most 262144 bytes"),
+            ("never", "no arguments can fit it"),
+            ("open", "`password` is a secret"),
+        ] {
+            let found = &report.refused[tool];
+            assert!(found.contains(why) && !found.contains("CANARY"), "{tool}: {found}");
+        }
+    }
+}

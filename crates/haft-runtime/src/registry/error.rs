@@ -23,6 +23,18 @@ pub enum RegisterError {
         /// What is wrong with it.
         error: CompileError,
     },
+    /// A schema can never work, or shows a secret.
+    #[error("tool `{tool}`, `{field}`: {found}; {fix}")]
+    Fault {
+        /// The tool.
+        tool: ToolName,
+        /// The field that holds the schema.
+        field: &'static str,
+        /// What is wrong with it.
+        found: String,
+        /// What to do.
+        fix: &'static str,
+    },
     /// The name is taken.
     #[error(
         "expected a name that is not taken, found a second `{tool}`; rename it, or call `replace`"

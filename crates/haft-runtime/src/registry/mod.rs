@@ -182,7 +182,7 @@ impl Registry {
         code: Option<Arc<dyn Tool>>,
     ) -> Result<Arc<Registered>, RegisterError> {
         // Compiled before the lock is taken: readers must not wait for a schema.
-        let mut tool = Registered::new(definition, code, 0)?;
+        let mut tool = sound(definition, code)?;
         let mut state = self.write();
         state.check_free(&tool, None)?;
         tool.ordinal = state.next_ordinal;
@@ -197,7 +197,7 @@ impl Registry {
         definition: Definition,
         code: Option<Arc<dyn Tool>>,
     ) -> Result<Vec<Problem>, RegisterError> {
-        let mut tool = Registered::new(definition, code, 0)?;
+        let mut tool = sound(definition, code)?;
         let mut state = self.write();
         let Some(old) = state.by_name.get(tool.name().as_str()).cloned() else {
             return Err(RegisterError::NotRegistered { tool: tool.name().clone() });
@@ -219,6 +219,14 @@ impl Registry {
         self.0.offers.forget();
         self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Takes a tool that can work. What a session declared earlier is not judged anew.
+fn sound(definition: Definition, code: Option<Arc<dyn Tool>>) -> Result<Registered, RegisterError> {
+    if let Some(Finding { tool, field, message, fix, .. }) = lint::faults(&definition).pop() {
+        return Err(RegisterError::Fault { tool, field, found: message, fix });
+    }
+    Registered::new(definition, code, 0)
 }
 
 impl State {

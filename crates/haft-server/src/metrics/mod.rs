@@ -110,6 +110,7 @@ pub(crate) async fn show(State(app): State<App>) -> impl IntoResponse {
         tokio::join!(app.metrics().standing(&app), app.readiness().check(app.store()));
     let mut page = Page::default();
     requests(&mut page, app.metrics());
+    limits(&mut page, &app);
     work(&mut page, &app);
     store(&mut page, &app, &read, writable.is_ok());
     if let Some(standing) = &read.standing {
@@ -179,6 +180,21 @@ fn requests(page: &mut Page, metrics: &Metrics) {
     for ((method, route), answered) in &*requests {
         let (method, route) = (*method, route.as_str());
         page.histogram(name, &[("method", method), ("route", route)], &answered.seconds.read());
+    }
+}
+
+fn limits(page: &mut Page, app: &App) {
+    let (open, refused) = app.limits().connections();
+    let name = "haft_http_connections";
+    page.family(name, Kind::Gauge, "Connections that are open.");
+    page.sample(name, &[], open);
+    let name = "haft_http_connections_refused_total";
+    page.family(name, Kind::Counter, "Connections that were refused: there were too many.");
+    page.sample(name, &[], refused);
+    let name = "haft_http_rate_limited_total";
+    page.family(name, Kind::Counter, "Requests that were refused, by the limit that they met.");
+    for (of, limit, n) in app.limits().refused() {
+        page.sample(name, &[("of", of), ("limit", limit)], n);
     }
 }
 

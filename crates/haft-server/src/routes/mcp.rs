@@ -6,7 +6,7 @@ use axum::http::header::{CACHE_CONTROL, REFERRER_POLICY};
 use axum::http::{StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use haft_mcp::{HttpDoor, McpServer, MountError, Principal};
+use haft_mcp::{CredentialId, HttpDoor, McpServer, MountError, Principal};
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -20,7 +20,7 @@ pub(super) fn router(app: &App, served: &McpServer) -> Router<App> {
     // Names and origins are the guard's, for every path alike.
     let door = HttpDoor { hosts: None, origins: None, anonymous: None, resource_metadata: None };
     Router::new()
-        .route_service("/mcp", served.http(door))
+        .route_service(super::MCP_AT, served.http(door))
         .layer(middleware::from_fn_with_state(app.clone(), known))
 }
 
@@ -29,6 +29,7 @@ async fn known(State(app): State<App>, request: Request, next: Next) -> Result<R
     let (mut parts, body) = request.into_parts();
     let caller = Caller::from_request_parts(&mut parts, &app).await?;
     caller.require(Scope::Write)?;
+    parts.extensions.insert(CredentialId(caller.key().to_owned()));
     parts.extensions.insert(Principal { actor: caller.actor, tenant: caller.tenant });
     Ok(next.run(Request::from_parts(parts, body)).await)
 }

@@ -15,10 +15,16 @@ use haft_mcp::McpServer;
 use crate::app::App;
 use crate::console;
 use crate::error::{Error, Kind};
+use crate::gate;
 use crate::guard;
 use crate::metrics;
 use crate::once;
 use crate::openapi::{self, Paths};
+
+/// Where a browser that `haft serve` sent here gets its key.
+pub(crate) const LOGIN_AT: &str = "/haft/v1/login";
+/// Where MCP clients are served.
+pub(crate) const MCP_AT: &str = "/mcp";
 
 /// The largest body that is read.
 const BODY_MAX: usize = 8 << 20;
@@ -30,10 +36,10 @@ pub(crate) fn router(app: App, served: Option<&McpServer>) -> Router {
     let document = openapi::document(&described);
     let once = middleware::from_fn_with_state(app.clone(), once::guarded);
     let api = described.into_router().merge(fronts::router()).route_layer(once);
+    let gate = middleware::from_fn_with_state(app.clone(), gate::admitted);
     Router::new()
-        .merge(mcp)
+        .merge(mcp.merge(api).route_layer(gate))
         .merge(console::router())
-        .merge(api)
         .route("/openapi.json", get(move || async move { Json(document) }))
         .route(mcp::AUTHORIZED_AT, get(mcp::authorized))
         .route("/healthz", get(probe::healthy))

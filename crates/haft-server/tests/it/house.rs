@@ -12,7 +12,7 @@ use haft_runtime::{Clock, FunctionTool, Haft, HaftBuilder, SealingKey, Tool};
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::{Access, Mounts, Root};
 use haft_sandbox::virtual_path::VirtualPath;
-use haft_server::{Config, Keys, ModelSettings, Models, Scope, Server};
+use haft_server::{Config, Keys, ModelSettings, Models, NewKey, Scope, Server};
 use haft_store::{Store, Tenant};
 use haft_tools::{Hands, HandsSettings, Workspace, install};
 use serde_json::{Value, json};
@@ -180,9 +180,21 @@ impl House {
     pub(crate) async fn visitor(&self, tenant: &str, who: &str, scopes: &[Scope]) -> Visitor {
         let tenant = Tenant::new(tenant).unwrap();
         let actor = Actor { kind: ActorKind::User, id: ActorId::new(who).unwrap() };
-        let key = self.keys.create(tenant, actor, scopes.to_vec(), Clock::System.now()).await;
+        let scopes = scopes.to_vec();
+        self.holder(NewKey { tenant, actor, scopes, expires_at: None }).await
+    }
+
+    /// Makes a key, and returns whoever holds it.
+    pub(crate) async fn holder(&self, new: NewKey) -> Visitor {
+        let key = self.keys.create(new, Clock::System.now()).await;
         let key = Some(key.unwrap().reveal().to_owned());
         Visitor { address: self.address.clone(), key }
+    }
+
+    /// The same person at another server over the same store.
+    pub(crate) async fn elsewhere(&self, visitor: &Visitor) -> Visitor {
+        let address = serve(&self.haft, unattended()).await;
+        Visitor { address, key: visitor.key.clone() }
     }
 
     /// Whether any file of the store holds a text.
@@ -288,20 +300,41 @@ impl Visitor {
         (status, head.to_lowercase(), body.to_owned())
     }
 
+    /// Connects and sends nothing yet.
+    pub(crate) async fn connection(&self) -> TcpStream {
+        TcpStream::connect(&self.address).await.unwrap()
+    }
+
+    /// Asks with further headers, and leaves the answer to be read.
+    pub(crate) async fn opened(
+        &self,
+        headers: &str,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> TcpStream {
+        self.sent_with(headers, method, path, body).await
+    }
+
     async fn sent(&self, method: &str, path: &str, body: &str) -> TcpStream {
         self.sent_with("", method, path, body).await
     }
 
     async fn sent_with(&self, headers: &str, method: &str, path: &str, body: &str) -> TcpStream {
-        let mut connection = TcpStream::connect(&self.address).await.unwrap();
-        let key = self.key.as_ref().map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
-        let (address, length) = (&self.address, body.len());
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{key}{headers}\
-             content-length: {length}\r\n\r\n{body}"
-        );
+        let mut connection = self.connection().await;
+        let request = format!("{}{body}", self.head(headers, method, path, body.len()));
         connection.write_all(request.as_bytes()).await.unwrap();
         connection
+    }
+
+    /// The head of a request whose body has so many bytes.
+    pub(crate) fn head(&self, headers: &str, method: &str, path: &str, length: usize) -> String {
+        let key = self.key.as_ref().map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
+        let address = &self.address;
+        format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{key}{headers}\
+             content-length: {length}\r\n\r\n"
+        )
     }
 
     pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {

@@ -7,16 +7,19 @@ mod channels;
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with other crates' tests, which use more of it")]
 mod cluster;
+mod crawler;
 mod deleted;
 mod doors;
 mod doubt;
 mod environments;
+mod gate;
 mod grants;
 mod house;
 mod inbox;
 mod late;
 mod levels;
 mod memories;
+mod mutated;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
 #[path = "../../../haft-mcp/tests/it/named.rs"]
 mod named;

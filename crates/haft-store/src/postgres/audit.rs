@@ -10,7 +10,7 @@ use super::address::{Address, Setting};
 use super::batch::id;
 use super::erasures::erased_session;
 use super::link::{Connected, Link, Values, trouble};
-use super::{column, schema};
+use super::{authority, column, schema};
 use crate::audit::{AuditReport, CallRow, Damage, Fold, LogFault, StoredSession, WaitRow};
 use crate::error::{Error, ErrorKind};
 use crate::key::{digest, id_bits, moment, number, small, unsigned};
@@ -44,7 +44,10 @@ const CALLS: &str = "
 /// What is read in one transaction of one connection.
 pub(super) struct Reading<'a>(pub(super) &'a Connected);
 
-pub(crate) async fn audit(url: &str) -> Result<AuditReport, Error> {
+pub(crate) async fn audit(
+    url: &str,
+    seen: &BTreeMap<SessionId, Head>,
+) -> Result<AuditReport, Error> {
     let address = Address::parse(url)?.for_migrations().with_settings(PATIENT);
     let link = Link::new(&address);
     let connected = link.connected().await?;
@@ -52,12 +55,14 @@ pub(crate) async fn audit(url: &str) -> Result<AuditReport, Error> {
     begun.map_err(|error| trouble(&error))?;
     let reading = Reading(&connected);
     reading.require_known().await?;
-    let mut report = AuditReport::default();
+    let mut report = AuditReport::against(seen);
     reading.sessions(&mut report).await?;
     reading.orphans(&mut report).await?;
     reading.contents(&mut report).await?;
     reading.versions(&mut report).await?;
     reading.erasures(&mut report).await?;
+    authority::audit(&reading, &mut report).await?;
+    report.take_gone();
     Ok(report)
 }
 
@@ -104,7 +109,8 @@ impl Reading<'_> {
         loop {
             let page = self.page(after.take()).await?;
             for session in &page {
-                let Some(stored) = self.session(*session).await? else { continue };
+                let Some(mut stored) = self.session(*session).await? else { continue };
+                stored.seen = report.seen.get(session).copied();
                 let folded = self.fold(&stored).await?;
                 report.take(&stored, folded);
             }
@@ -151,6 +157,7 @@ impl Reading<'_> {
             opened_by: column(row, 10)?,
             calls,
             snapshot,
+            seen: None,
         }))
     }
 

@@ -10,10 +10,11 @@ use tokio_postgres::error::SqlState;
 use super::batch::id;
 use super::erase::erase;
 use super::link::{Connected, Link, is_lost, trouble};
-use super::{Postgres, column, requests};
+use super::{Postgres, authority, column, requests};
+use crate::authority::is_recorded;
 use crate::content::{
     ArtifactError, Erasure, Latest, NewArtifact, Place, Put, PutError, StoredArtifact,
-    StoredVersion, VersionInfo, Which, matching,
+    StoredVersion, VersionInfo, Which, matching, unrecorded,
 };
 use crate::error::{Error, ErrorKind};
 use crate::key::{digest, id_bits, moment, number, unsigned};
@@ -28,6 +29,20 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// How often a write that expects nothing in particular is tried against others of its kind.
 const TRIES_MAX: u32 = 100;
+
+/// A version of what gives power, with its entry in the record and the hash of the one before.
+const RECORDED: &str = "
+    SELECT versions.number, versions.digest, versions.author, versions.at, body,
+      a.number, a.tenant, a.space, a.key, a.version, a.digest, a.author, a.at, a.hash, before.hash,
+      (SELECT max(version) FROM authority AS later WHERE later.tenant = versions.tenant
+        AND later.space = versions.space AND later.key = versions.key)
+    FROM versions LEFT JOIN blobs ON blobs.digest = versions.digest
+    LEFT JOIN authority AS a ON a.tenant = versions.tenant AND a.space = versions.space
+      AND a.key = versions.key AND a.version = versions.number
+    LEFT JOIN authority AS before ON before.number = a.number - 1
+    WHERE versions.tenant = $1 AND versions.space = $2 AND versions.key = $3
+      AND ($4::bigint IS NULL OR versions.number = $4)
+    ORDER BY versions.number DESC LIMIT 1";
 
 impl Postgres {
     pub(crate) async fn put_artifact(
@@ -105,8 +120,13 @@ impl Postgres {
             Which::Number(wanted) => Some(number(wanted)),
         };
         let (tenant, space, key) = parts(&place);
+        let is_recorded = is_recorded(space);
+        let sql = if is_recorded { RECORDED } else { sql };
         let rows = self.query(sql, &[&tenant, &space, &key, &wanted]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
+        if is_recorded && !authority::is_as_recorded(row, which)? {
+            return Err(unrecorded(&place));
+        }
         let info = version_info(row)?;
         let body = match info.digest {
             Some(digest) => Some(matching(digest, column(row, 4)?)?),
@@ -306,6 +326,7 @@ async fn try_put(
     by: &str,
     at: Timestamp,
 ) -> Result<Vec<u64>, Failed> {
+    authority::queue(connected, puts).await?;
     let mut numbers = Vec::with_capacity(puts.len());
     for put in puts {
         let latest = latest(connected, &put.place).await?;
@@ -323,8 +344,10 @@ async fn try_put(
         let sql = "INSERT INTO versions (tenant, space, key, number, digest, author, at)
                    VALUES ($1, $2, $3, $4, $5, $6, $7)";
         let (tenant, space, key) = parts(&put.place);
-        let (version, at) = (number(*version), at.ms());
-        connected.execute(sql, &[&tenant, &space, &key, &version, &hash, &by, &at]).await?;
+        let (number, at) = (number(*version), at.ms());
+        connected.execute(sql, &[&tenant, &space, &key, &number, &hash, &by, &at]).await?;
+        let place = (tenant, space, key);
+        authority::record(connected, place, *version, hash.as_deref(), (by, at)).await?;
     }
     Ok(numbers)
 }

@@ -6,6 +6,7 @@
 
 mod address;
 mod audit;
+mod authority;
 mod batch;
 mod clients;
 mod content;

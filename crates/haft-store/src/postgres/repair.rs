@@ -33,7 +33,7 @@ const ORPHANS: [(&str, &str); 5] = [
 ];
 
 pub(crate) async fn repair(url: &str) -> Result<RepairReport, RepairError> {
-    let found = audit(url).await?;
+    let found = audit(url, &std::collections::BTreeMap::new()).await?;
     if found.findings.iter().any(|finding| finding.damage != Damage::Derived) {
         return Err(RepairError::Broken(found));
     }

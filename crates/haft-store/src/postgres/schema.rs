@@ -1,5 +1,6 @@
 //! The schema, one file per version; a table says how many have been applied.
 
+use super::authority;
 use super::link::{Connected, trouble};
 use crate::error::{Error, ErrorKind};
 
@@ -13,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/7.sql"),
     include_str!("migrations/8.sql"),
     include_str!("migrations/9.sql"),
+    include_str!("migrations/11.sql"),
 ];
 
 /// Nodes that start at the same moment wait for each other here. Any number will do that no other
@@ -51,6 +53,9 @@ async fn migrate_within(connected: &Connected) -> Result<(), Error> {
     for (number, migration) in MIGRATIONS.iter().enumerate().skip(applied) {
         run(migration).await?;
         run(&format!("INSERT INTO haft_schema (version) VALUES ({})", number + 1)).await?;
+    }
+    if applied < MIGRATIONS.len() {
+        authority::fill(connected).await?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row, Rows, Statement, ffi};
 use super::connection::{database_error, recognise, schema_known};
 use super::erasures::erased_sessions;
 use super::journal::Log;
-use super::{Fault, examine, mark};
+use super::{Fault, authority, examine, mark};
 use crate::audit::{AuditReport, CallRow, Damage, Fold, LogFault, StoredSession, WaitRow};
 use crate::error::{Error, ErrorKind};
 use crate::key::{digest, id_bits, small, unsigned};
@@ -25,7 +25,10 @@ const FINDINGS_MAX: u32 = 100;
 /// How many entries are held in memory at a time.
 const CHUNK: usize = 1_000;
 
-pub(crate) fn audit(directory: &Path) -> Result<AuditReport, Error> {
+pub(crate) fn audit(
+    directory: &Path,
+    seen: &BTreeMap<SessionId, Head>,
+) -> Result<AuditReport, Error> {
     let path = directory.join("haft.db");
     if !path.exists() {
         let context = format!("there is no `{}`", path.display());
@@ -37,11 +40,13 @@ pub(crate) fn audit(directory: &Path) -> Result<AuditReport, Error> {
         return damaged(error, AuditReport::default());
     }
     connection.execute_batch("BEGIN").map_err(|error| database_error(&error))?;
-    let mut report = AuditReport::default();
+    let mut report = AuditReport::against(seen);
     if let Some(context) = mark::missing(&connection, directory)? {
         report.find(Damage::Log, None, context);
     }
-    look(&connection, report)
+    let mut report = look(&connection, report)?;
+    report.take_gone();
+    Ok(report)
 }
 
 /// Checks everything that a connection sees; damage that keeps a part from being read is a finding.
@@ -51,7 +56,7 @@ pub(super) fn look(connection: &Connection, mut report: AuditReport) -> Result<A
         report.find(damage, None, format!("SQLite's integrity_check: {finding}"));
     }
     type Part = fn(&Connection, &mut AuditReport) -> Result<(), Fault>;
-    for part in [sessions as Part, orphans, contents, versions, erasures] {
+    for part in [sessions as Part, orphans, contents, versions, erasures, authority::audit] {
         if let Err(error) = part(connection, &mut report).map_err(Error::from) {
             report = damaged(error, report)?;
         }
@@ -120,7 +125,8 @@ fn sessions(connection: &Connection, report: &mut AuditReport) -> Result<(), Fau
     let mut statement = connection.prepare(CALLS)?;
     let mut calls = Calls::read(&mut statement)?;
     for (stored, log) in stored_sessions(connection)? {
-        let stored = complete(connection, stored, log.key, &mut calls)?;
+        let mut stored = complete(connection, stored, log.key, &mut calls)?;
+        stored.seen = report.seen.get(&stored.session).copied();
         let folded = fold(connection, &stored, &log);
         report.take(&stored, folded);
     }
@@ -157,6 +163,7 @@ fn stored_session(row: &Row<'_>) -> Result<(StoredSession, Log), Fault> {
         opened_by: row.get(9)?,
         calls: BTreeMap::new(),
         snapshot: None,
+        seen: None,
     };
     Ok((stored, log))
 }

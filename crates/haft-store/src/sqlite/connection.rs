@@ -8,6 +8,7 @@ use haft_core::SessionId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 
+use super::authority;
 use super::journal::Log;
 use super::{Fault, mark};
 use crate::error::{Error, ErrorKind};
@@ -28,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/7.sql"),
     include_str!("migrations/8.sql"),
     include_str!("migrations/9.sql"),
+    include_str!("migrations/11.sql"),
 ];
 
 /// How long someone else's lock on the file (a backup, a curious person's shell) is waited for.
@@ -130,6 +132,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     }
     if (version as usize) < MIGRATIONS.len() {
         fill_openers(&transaction)?;
+        authority::fill(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;

@@ -7,16 +7,31 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::erase::erase;
 use super::writer::Hint;
-use super::{Fault, Sqlite, requests, settled};
+use super::{Fault, Sqlite, authority, requests, settled};
+use crate::authority::is_recorded;
 use crate::content::{
     ArtifactError, Erasure, Latest, NewArtifact, Place, Put, PutError, StoredArtifact,
-    StoredVersion, VersionInfo, Which, matching,
+    StoredVersion, VersionInfo, Which, matching, unrecorded,
 };
 use crate::error::Error;
 use crate::key::{digest, id_bits, id_bytes, moment, number, unsigned};
 use crate::name::Tenant;
 use crate::page::Page;
 use crate::request::{RequestStep, note_of, repeated};
+
+/// A version of what gives power, with its entry in the record and the hash of the one before.
+const RECORDED: &str = "
+    SELECT versions.number, versions.digest, versions.author, versions.at, body,
+      a.number, a.tenant, a.space, a.key, a.version, a.digest, a.author, a.at, a.hash, before.hash,
+      (SELECT max(version) FROM authority AS later WHERE later.tenant = versions.tenant
+        AND later.space = versions.space AND later.key = versions.key)
+    FROM versions LEFT JOIN blobs ON blobs.digest = versions.digest
+    LEFT JOIN authority AS a ON a.tenant = versions.tenant AND a.space = versions.space
+      AND a.key = versions.key AND a.version = versions.number
+    LEFT JOIN authority AS before ON before.number = a.number - 1
+    WHERE versions.tenant = ?1 AND versions.space = ?2 AND versions.key = ?3
+      AND (?4 IS NULL OR versions.number = ?4)
+    ORDER BY versions.number DESC LIMIT 1";
 
 impl Sqlite {
     pub(crate) async fn put_artifact(
@@ -66,7 +81,9 @@ impl Sqlite {
                     Ok(Err(moved)) => return Ok(Err(moved)),
                     Err(fault) => return settled(Err(fault)),
                 };
-                write_versions(connection, &puts, &numbers, &by, at)?;
+                if let Err(fault) = write_versions(connection, &puts, &numbers, &by, at) {
+                    return settled(Err(fault));
+                }
                 erase(connection, &erasures)?;
                 if let Some(step) = step.as_deref() {
                     let note = match note_of(&puts, &numbers) {
@@ -95,10 +112,15 @@ impl Sqlite {
                 Which::Latest => None,
                 Which::Number(wanted) => Some(number(wanted)),
             };
-            let mut statement = connection.prepare_cached(sql)?;
             let (tenant, space, key) = parts(&place);
+            let is_recorded = is_recorded(space);
+            let sql = if is_recorded { RECORDED } else { sql };
+            let mut statement = connection.prepare_cached(sql)?;
             let mut rows = statement.query(params![tenant, space, key, wanted])?;
             let Some(row) = rows.next()? else { return Ok(None) };
+            if is_recorded && !authority::is_as_recorded(row, which)? {
+                return Err(unrecorded(&place).into());
+            }
             let info = version_info(row)?;
             let body = match info.digest {
                 Some(digest) => Some(matching(digest, row.get(4)?)?),
@@ -251,7 +273,7 @@ fn write_versions(
     numbers: &[u64],
     by: &str,
     at: Timestamp,
-) -> rusqlite::Result<()> {
+) -> Result<(), Fault> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO versions (tenant, space, key, number, digest, author, at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -261,6 +283,7 @@ fn write_versions(
         let digest = digest.as_ref().map(|digest| &digest.as_bytes()[..]);
         let (tenant, space, key) = parts(&put.place);
         insert.execute(params![tenant, space, key, number(*version), digest, by, at.ms()])?;
+        authority::record(connection, (tenant, space, key), *version, digest, (by, at.ms()))?;
     }
     Ok(())
 }

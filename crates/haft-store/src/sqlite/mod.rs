@@ -5,6 +5,7 @@
 
 mod append;
 mod audit;
+mod authority;
 mod checkpoint;
 mod claim;
 mod clients;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use haft_core::journal::Head;
 use haft_core::{ArtifactId, SessionId, Timestamp};
 
 use super::{Backend, Store};
@@ -62,6 +63,15 @@ impl Store {
     /// When it cannot be read.
     pub async fn erasures(&self, page: &Page<u64>) -> Result<Vec<ErasedSession>, Error> {
         on_backend!(self, erasures(page.clone()))
+    }
+
+    /// Returns where the record of authority ends: the chain of every version of what gives power.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub async fn authority_head(&self) -> Result<Head, Error> {
+        on_backend!(self, authority_head())
     }
 
     /// Returns what is kept of a session, if it was erased.

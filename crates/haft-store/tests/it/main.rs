@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
 mod audits;
+mod authority;
 mod backing;
 mod clients;
 mod cluster;

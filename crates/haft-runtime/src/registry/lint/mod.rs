@@ -5,6 +5,7 @@
 
 mod contract;
 mod relations;
+mod schemas;
 mod wording;
 
 use std::fmt;
@@ -51,6 +52,10 @@ pub enum Code {
     InvisibleText,
     /// A word in which letters of two scripts look like one.
     MixedScripts,
+    /// A default in a schema that is a secret.
+    SecretDefault,
+    /// A schema that nothing can fit.
+    Unsatisfiable,
     /// Text that instructs the model instead of describing the tool.
     Instruction,
     /// `depends_on` names a tool that is not registered.
@@ -103,6 +108,14 @@ pub fn lint_definition(definition: &Definition) -> Vec<Finding> {
     let mut report = Report { tool: &definition.name, findings: Vec::new() };
     contract::check(definition, &mut report);
     wording::check(definition, &mut report);
+    schemas::check(definition, &mut report);
+    report.findings
+}
+
+/// Finds what keeps a definition from ever working.
+pub(super) fn faults(definition: &Definition) -> Vec<Finding> {
+    let mut report = Report { tool: &definition.name, findings: Vec::new() };
+    schemas::check(definition, &mut report);
     report.findings
 }
 

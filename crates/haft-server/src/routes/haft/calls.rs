@@ -58,6 +58,25 @@ pub(super) struct Returned {
     error: Option<String>,
 }
 
+impl Returned {
+    /// Reads what the call came to; what contradicts itself is not guessed at.
+    fn result(self) -> Result<CallResult, Error> {
+        match self {
+            Self { ok: true, error: Some(_), .. } => Err(Error::invalid(
+                "outcome: `error` contradicts `ok: true`; send `ok: false`, or leave it out",
+            )),
+            Self { ok: false, result, .. } if !result.is_null() => Err(Error::invalid(
+                "outcome: `result` contradicts `ok: false`; send `ok: true`, or leave it out",
+            )),
+            Self { ok: true, result, .. } => Ok(CallResult::Ok(Output::of_value(result))),
+            Self { ok: false, error, .. } => {
+                let message = error.unwrap_or_else(|| "the client gave no reason".into());
+                Ok(CallResult::Err(Failure::new(ErrorClass::ToolError, message)))
+            }
+        }
+    }
+}
+
 /// The terms of a standing permission.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -95,14 +114,7 @@ impl Said {
             Self::Deny { note } => Response::Deny { note },
             Self::Answer { value } => Response::Answer { value },
             Self::Result { outcome } => {
-                let result = match outcome {
-                    Returned { ok: true, result, .. } => CallResult::Ok(Output::of_value(result)),
-                    Returned { ok: false, error, .. } => {
-                        let message = error.unwrap_or_else(|| "the client gave no reason".into());
-                        CallResult::Err(Failure::new(ErrorClass::ToolError, message))
-                    }
-                };
-                Response::Result { result, directives: Directives::default() }
+                Response::Result { result: outcome.result()?, directives: Directives::default() }
             }
             Self::Settle { verdict, value } => Response::Settle(match (verdict, value) {
                 (SaidVerdict::Happened, value) => Verdict::Happened { value },

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use haft_core::{Actor, ActorId, ActorKind};
+use haft_core::{Actor, ActorId, ActorKind, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::{Body, Params, Path};
-use crate::keys::Scope;
+use crate::keys::{NewKey, Scope};
 use crate::once::ShownOnce;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -21,6 +21,9 @@ pub(super) struct Wanted {
     /// Who holds it; what they open is theirs.
     actor: String,
     scopes: Vec<Scope>,
+    /// From when on it opens nothing, such as `2026-12-31T00:00:00Z`; without it, the key lasts
+    /// until it is revoked.
+    expires_at: Option<String>,
 }
 
 /// Makes a key, which is shown this once.
@@ -40,8 +43,20 @@ pub(super) async fn create(
     let id = ActorId::new(&wanted.actor);
     let id = id.map_err(|error| Error::invalid(format!("actor: {error}")))?;
     let actor = Actor { kind: ActorKind::User, id };
-    let made = app.keys().create(caller.tenant, actor, wanted.scopes, app.now()).await;
+    let (expires_at, now) = (wanted.expires_at.as_deref(), app.now());
+    let expires_at = expires_at.map(|text| expiry(text, now)).transpose()?;
+    let new = NewKey { tenant: caller.tenant, actor, scopes: wanted.scopes, expires_at };
+    let made = app.keys().create(new, now).await;
     Ok((ShownOnce::answer(), Json(json!({ "key": made?.reveal() }))))
+}
+
+fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
+    let at = Timestamp::parse_rfc3339(text);
+    let at = at.map_err(|error| Error::invalid(format!("expires_at: {error}")))?;
+    match at > now {
+        true => Ok(at),
+        false => Err(Error::invalid(format!("expires_at: {at} is over"))),
+    }
 }
 
 pub(super) async fn list(
@@ -55,7 +70,8 @@ pub(super) async fn list(
     Ok(Json(json!({ "data": listed })))
 }
 
-/// Revokes a key: the next request that shows it is refused, on whatever node.
+/// Revokes a key: the next request that shows it is refused, and its open streams end, on
+/// whatever node.
 pub(super) async fn revoke(
     State(app): State<App>,
     caller: Caller,

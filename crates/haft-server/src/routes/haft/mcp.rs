@@ -101,6 +101,7 @@ fn shown(mounted: &Mounted) -> Value {
         "timeout_ms": config.timeout,
         "start_timeout_ms": config.connect_timeout.as_millis(),
         "max_concurrent": config.max_concurrent, "tool_limits": config.tool_limits,
+        "max_tools": config.max_tools, "unchecked_output": config.unchecked_output,
         "tools": report.tools,
         "pending": report.pending.iter().map(waiting).collect::<Vec<_>>(),
         "refused": report.refused,

@@ -19,6 +19,9 @@ pub(super) async fn me(caller: Caller, params: Params) -> Result<Json<Value>, Er
     })))
 }
 
+/// The largest body that is read of someone whom nobody knows yet.
+pub(super) const LOGIN_BYTES_MAX: usize = 4 << 10;
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Login {

@@ -54,7 +54,7 @@ pub(crate) fn paths() -> Paths {
     let sessions = get(sessions::list).query(&[Limit(200), Text("after")]).page();
     Paths::new()
         .route("/me", get(me::me))
-        .route("/login", post(me::login))
+        .route("/login", post(me::login).body_max(me::LOGIN_BYTES_MAX))
         .route("/keys", get(keys::list).page().post(keys::create))
         .route("/keys/{key}", delete(keys::revoke))
         .route("/agents", get(sessions::agents).query(&[Limit(500), Page]).page())

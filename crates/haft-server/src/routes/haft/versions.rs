@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::input::{Params, Path};
 use crate::keys::Scope;
 use crate::objects::Sort;
+use crate::owned;
 
 /// The sorts that people look at, by their names in paths of the API.
 const SORTS: [(&str, Sort); 4] = [
@@ -36,6 +37,9 @@ pub(super) async fn list(
         let names = SORTS.map(|(name, _)| name).join("`, `");
         Error::invalid(format!("expected one of `{names}`, found {kind:?}"))
     })?;
+    if sort == Sort::Vault {
+        owned::require(&app, &caller, sort, &id).await?;
+    }
     let versions =
         app.objects().versions(&caller.tenant, sort, &id, &Page { after, limit }).await?;
     if versions.is_empty() && after.is_none() {

@@ -9,7 +9,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIO
 use axum::response::{IntoResponse, Response};
 use haft_core::{ArtifactId, ArtifactRef};
 use haft_runtime::fresh_bits;
-use haft_store::{Expected, NewArtifact, StoredArtifact, Which};
+use haft_store::{Expected, NewArtifact, StoredArtifact};
 use serde_json::{Value, json};
 
 use super::page;
@@ -19,6 +19,7 @@ use crate::error::{Error, Kind};
 use crate::input::{Form, Params, Path};
 use crate::keys::Scope;
 use crate::objects::{Members, Object, Sort};
+use crate::owned;
 
 const SORT: Sort = Sort::File;
 /// The largest file.
@@ -136,7 +137,7 @@ pub(crate) async fn retrieve(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    Ok(Json(shown(&app.objects().get(&caller.tenant, SORT, &id).await?)))
+    Ok(Json(shown(&owned::get(&app, &caller, SORT, &id).await?)))
 }
 
 /// The bytes, never as a page of this server.
@@ -148,7 +149,7 @@ pub(crate) async fn content(
 ) -> Result<Response, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    let file = app.objects().get(&caller.tenant, SORT, &id).await?;
+    let file = owned::get(&app, &caller, SORT, &id).await?;
     let media_type = file.text("mime_type").unwrap_or("application/octet-stream").to_owned();
     let artifact = artifact_of(&file)?;
     let found = app.store().artifact(&caller.tenant, artifact).await?;
@@ -175,6 +176,7 @@ pub(crate) async fn delete(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
+    owned::require(&app, &caller, SORT, &id).await?;
     app.objects().remove(&caller.tenant, SORT, &id, &caller.actor, app.now()).await?;
     Ok(Json(json!({ "id": id, "type": "file_deleted" })))
 }
@@ -193,13 +195,13 @@ pub(crate) async fn list(
     let after = params.text("page");
     params.finish()?;
     if ids.is_empty() {
-        let (found, next) =
-            app.objects().list(&caller.tenant, SORT, after, limit, |_| true).await?;
+        let whose = (&caller.tenant, caller.owns_only());
+        let (found, next) = app.objects().list_owned(whose, SORT, after, limit, |_| true).await?;
         return Ok(Json(page(found.iter().map(shown).collect(), next)));
     }
     let mut data = Vec::new();
     for id in ids {
-        let found = app.objects().find(&caller.tenant, SORT, &id, Which::Latest).await?;
+        let found = owned::find(&app, &caller, SORT, &id).await?;
         data.extend(found.as_ref().map(shown));
     }
     Ok(Json(page(data, None)))

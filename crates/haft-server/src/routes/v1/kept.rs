@@ -17,6 +17,7 @@ use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::objects::{Members, Object, Sort};
 use crate::openapi::{Changes, Paths, get, post};
+use crate::owned;
 
 /// What a client declares about a thing of one sort.
 pub(super) trait Kept: DeserializeOwned + JsonSchema + Send + 'static {
@@ -24,6 +25,7 @@ pub(super) trait Kept: DeserializeOwned + JsonSchema + Send + 'static {
     /// What the API calls the type of such a thing.
     const KIND: &'static str;
     const NULL: Null;
+    const SHARING: Sharing = Sharing::Tenant;
 
     /// Fills in what was left out, and refuses what is not done.
     fn settled(&self) -> Result<Members, Error>;
@@ -43,6 +45,15 @@ pub(super) trait Kept: DeserializeOwned + JsonSchema + Send + 'static {
     ) -> impl Future<Output = Result<(), Error>> + Send {
         std::future::ready(Ok(()))
     }
+}
+
+/// Who may use, read, change and delete a thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// Whoever made it, and the tenant's admins.
+    Owner,
+    /// Everyone in the tenant.
+    Tenant,
 }
 
 /// How a thing ends.
@@ -104,7 +115,15 @@ async fn retrieve<K: Kept>(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Read)?;
     params.finish()?;
-    Ok(Json(shown::<K>(&app.objects().get(&caller.tenant, K::SORT, &id).await?)))
+    Ok(Json(shown::<K>(&get_kept::<K>(&app, &caller, &id).await?)))
+}
+
+/// Finds one that is shared with the caller.
+async fn get_kept<K: Kept>(app: &App, caller: &Caller, id: &str) -> Result<Object, Error> {
+    match K::SHARING {
+        Sharing::Owner => owned::get(app, caller, K::SORT, id).await,
+        Sharing::Tenant => app.objects().get(&caller.tenant, K::SORT, id).await,
+    }
 }
 
 async fn update<K: Kept>(
@@ -116,7 +135,7 @@ async fn update<K: Kept>(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    let kept = get_kept::<K>(&app, &caller, &id).await?;
     require_current(&kept)?;
     let mut declared = kept.members.clone();
     let stamps = ["created_at", "archived_at"];
@@ -147,7 +166,7 @@ async fn archive<K: Kept>(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    let kept = get_kept::<K>(&app, &caller, &id).await?;
     K::end(&app, &caller, &id, End::Archived).await?;
     let kept = archived(&app, &caller, K::SORT, kept).await?;
     K::end(&app, &caller, &id, End::Archived).await?;
@@ -162,7 +181,7 @@ async fn delete<K: Kept>(
 ) -> Result<Json<Value>, Error> {
     caller.require(Scope::Write)?;
     params.finish()?;
-    let kept = app.objects().get(&caller.tenant, K::SORT, &id).await?;
+    let kept = get_kept::<K>(&app, &caller, &id).await?;
     K::end(&app, &caller, &id, End::Deleted).await?;
     let place = K::SORT.place(&caller.tenant, &id)?;
     app.objects().delete(place, &kept, &caller.actor, app.now()).await?;
@@ -181,6 +200,8 @@ async fn list<K: Kept>(
     let all = with_archived(&mut params)?;
     params.finish()?;
     let wanted = |kept: &Object| all || !kept.is_archived();
-    let (found, next) = app.objects().list(&caller.tenant, K::SORT, after, limit, wanted).await?;
+    let owner = caller.owns_only().filter(|_| K::SHARING == Sharing::Owner);
+    let whose = (&caller.tenant, owner);
+    let (found, next) = app.objects().list_owned(whose, K::SORT, after, limit, wanted).await?;
     Ok(Json(page(found.iter().map(shown::<K>).collect(), next)))
 }

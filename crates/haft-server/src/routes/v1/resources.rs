@@ -16,6 +16,7 @@ use crate::input::{Body, Params, Path, read};
 use crate::keys::Scope;
 use crate::memory_tools::{Access, AttachedStore};
 use crate::objects::Sort;
+use crate::owned;
 use crate::session::Session;
 use crate::uploads::{self, MOUNTED_AT};
 
@@ -79,7 +80,7 @@ pub(super) async fn attached(
 
 async fn file(app: &App, caller: &Caller, given: FileParam) -> Result<Value, Error> {
     let FileParam { file_id, mount_path, .. } = given;
-    let file = app.objects().get(&caller.tenant, Sort::File, &file_id).await?;
+    let file = owned::get(app, caller, Sort::File, &file_id).await?;
     let mount_path = mount_path.unwrap_or_else(|| format!("{MOUNTED_AT}/{file_id}"));
     uploads::checked_path(&mount_path)?;
     let artifact = file.text("artifact");

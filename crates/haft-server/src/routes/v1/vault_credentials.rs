@@ -23,6 +23,7 @@ use crate::keys::Scope;
 use crate::mcp_oauth::{self, Held};
 use crate::mcp_toolset::is_same_address;
 use crate::objects::{Members, Object, Objects, Sort};
+use crate::owned;
 use crate::plan::checked_metadata;
 use crate::secrets::{sealed_in, written};
 
@@ -166,7 +167,7 @@ fn place(caller: &Caller, vault: &str, id: &str) -> Result<Place, Error> {
 }
 
 async fn vault_of(app: &App, caller: &Caller, vault: &str) -> Result<Object, Error> {
-    app.objects().get(&caller.tenant, Sort::Vault, vault).await
+    owned::get(app, caller, Sort::Vault, vault).await
 }
 
 /// Finds a credential that was not deleted.

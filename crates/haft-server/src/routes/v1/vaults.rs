@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::kept::{End, Kept, Null};
+use super::kept::{End, Kept, Null, Sharing};
 use super::vault_credentials;
 use crate::app::App;
 use crate::caller::Caller;
@@ -27,6 +27,7 @@ impl Kept for Declared {
     const SORT: Sort = Sort::Vault;
     const KIND: &'static str = "vault";
     const NULL: Null = Null::Leaves;
+    const SHARING: Sharing = Sharing::Owner;
 
     fn settled(&self) -> Result<Members, Error> {
         if !(1..=255).contains(&self.display_name.chars().count()) {
