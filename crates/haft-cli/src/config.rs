@@ -1,6 +1,8 @@
 //! `haft.toml`: what is configured beside flags and the environment.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -220,6 +222,19 @@ impl ConfigFile {
         Ok(content)
     }
 
+    /// Puts another file in its place, which nobody can have prepared: a link under a name that can
+    /// be guessed would lead the writing elsewhere.
+    fn put(&self, text: &str) -> io::Result<()> {
+        let mode = fs::metadata(self.path()).map_or(0o644, |found| found.permissions().mode());
+        let parent = self.path().parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut beside = tempfile::NamedTempFile::new_in(parent.unwrap_or_else(|| Path::new(".")))?;
+        beside.write_all(text.as_bytes())?;
+        beside.as_file().set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+        beside.as_file().sync_all()?;
+        beside.persist(self.path())?;
+        Ok(())
+    }
+
     /// Writes the file anew, if that says what is wanted and nothing else.
     fn replace(&self, text: &str, wanted: &Content) -> anyhow::Result<()> {
         let path = self.path().display();
@@ -227,9 +242,7 @@ impl ConfigFile {
             let what = format!("`{path}` is written in a way that cannot be changed from here");
             return Err(Trouble::new(Code::BadConfig, what).next("edit it by hand").into());
         }
-        let beside = self.path().with_extension("toml.new");
-        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, self.path()));
-        written.map_err(|error| {
+        self.put(text).map_err(|error| {
             let what = format!("`{path}` cannot be written");
             let next = "edit it by hand, or name another file with --config";
             Trouble::new(Code::BadConfig, what).why(error).next(next)

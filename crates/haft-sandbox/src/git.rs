@@ -232,23 +232,21 @@ fn read(mounted: &Mounted, path: &Path) -> Option<Content> {
 /// Everything below a root that git would heed.
 fn heeded(mounted: &Mounted, mounts: &Mounts) -> Vec<HeededPath> {
     let mut walk = Walk { mounted, private: mounts.private().identities(), found: Vec::new() };
-    let mut left = vec![(PathBuf::new(), Within::Tree)];
-    while let Some((path, within)) = left.pop() {
+    let mut left = vec![(PathBuf::new(), Expect::Anything)];
+    while let Some((path, expect)) = left.pop() {
         let Some(entries) = walk.entries(&path) else { continue };
-        walk.enter(&path, within, &entries, &mut left);
+        walk.enter(&path, expect, &entries, &mut left);
     }
     walk.found
 }
 
-/// What a directory belongs to.
+/// What is known of a directory before it is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Within {
-    /// The files that are worked on.
-    Tree,
-    /// A repository.
+enum Expect {
+    /// It may be anything, also a repository: by what is in it.
+    Anything,
+    /// Its name makes it a repository.
     Repository,
-    /// Where a repository keeps those of submodules and worktrees.
-    Modules,
 }
 
 struct Walk<'a> {
@@ -291,37 +289,30 @@ impl Walk<'_> {
         Some(entries)
     }
 
+    /// Every directory is looked into, also those of repositories: one may lie in another.
     fn enter(
         &mut self,
         path: &Path,
-        within: Within,
+        expect: Expect,
         entries: &Entries,
-        left: &mut Vec<(PathBuf, Within)>,
+        left: &mut Vec<(PathBuf, Expect)>,
     ) {
-        let is_repository = within == Within::Repository || looks_like_repository(entries);
-        if is_repository {
-            self.repository(path, entries, left);
+        if expect == Expect::Repository || looks_like_repository(entries) {
+            self.repository(path, entries);
         }
         for (name, kind) in entries {
-            let inner = path.join(name);
             let is_git = name.eq_ignore_ascii_case(".git");
-            match (kind, within) {
-                (FileType::Directory, Within::Tree) if is_git => {
-                    left.push((inner, Within::Repository));
-                }
-                (_, Within::Tree) if is_git => self.heed(inner, Role::GitFile),
-                // The rest of a repository is git's own; what it heeds there is known by name.
-                (FileType::Directory, Within::Tree) => left.push((inner, Within::Tree)),
-                (FileType::Directory, Within::Modules) if !is_repository => {
-                    left.push((inner, Within::Modules));
-                }
+            match kind {
+                FileType::Directory if is_git => left.push((path.join(name), Expect::Repository)),
+                FileType::Directory => left.push((path.join(name), Expect::Anything)),
+                _ if is_git => self.heed(path.join(name), Role::GitFile),
                 _ => {}
             }
         }
     }
 
     /// Notes what git heeds in the directory of a repository.
-    fn repository(&mut self, path: &Path, entries: &Entries, left: &mut Vec<(PathBuf, Within)>) {
+    fn repository(&mut self, path: &Path, entries: &Entries) {
         let is_module = path.iter().any(|name| name == "modules");
         for (name, role) in [
             ("config", if is_module { Role::ModuleConfig } else { Role::Config }),
@@ -330,13 +321,6 @@ impl Walk<'_> {
         ] {
             if entries.contains_key(OsStr::new(name)) {
                 self.heed(path.join(name), role);
-            }
-        }
-        for directory in ["modules", "worktrees"] {
-            match entries.get(OsStr::new(directory)) {
-                Some(FileType::Directory) => left.push((path.join(directory), Within::Modules)),
-                Some(_) => self.heed(path.join(directory), Role::Followed),
-                None => {}
             }
         }
         for (directory, role) in
@@ -359,7 +343,7 @@ impl Walk<'_> {
             }
         }
         // A link in place of one of these would hide what is behind it from this look.
-        for name in ["info", "objects"] {
+        for name in ["info", "modules", "objects", "worktrees"] {
             if entries.get(OsStr::new(name)) == Some(&FileType::Symlink) {
                 self.heed(path.join(name), Role::Followed);
             }

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 /// Where the commands of tests keep what is trusted, in place of the developer's own directory.
 pub(crate) fn config_home() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("config-home")
+    // By user, so that the tests of two users of one build do not disturb each other.
+    let user = rustix::process::geteuid().as_raw();
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("config-home-{user}"))
 }
 
 /// The binary in a directory, with nothing of the developer's environment that matters to it.

@@ -111,6 +111,13 @@ const ATTACKS: &[(&str, &str)] = &[
          ln -s ../evil/.git sub/.git",
     ),
     (
+        "a repository among the objects of another",
+        "git init -q --bare .git/objects/evil; cd .git/objects/evil; git config core.bare false; \
+         git config core.worktree .; git config core.fsmonitor \"$M\"; cd ../../..; \
+         ln -s .git/objects/evil sub; ln -s ../objects/evil .git/modules/link; \
+         printf 'gitdir: ../.git/modules/link\\n' > lib/.git; touch lib/new",
+    ),
+    (
         "a hook",
         "printf '#!/bin/sh\\n%s\\n' \"$M\" > .git/hooks/post-index-change; \
          chmod +x .git/hooks/post-index-change",

@@ -1,7 +1,5 @@
 //! A `haft.toml` in the working directory is obeyed only once its user has trusted it. (S19, X2)
 
-#![expect(clippy::disallowed_methods, reason = "runs the binary")]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -98,6 +96,20 @@ fn settings_that_say_nothing_need_no_trust_and_what_haft_writes_is_trusted() {
     assert!(ran(at, &["tools", "list"]).0.status.success());
     assert!(ran(at, &["mcp", "remove", "docs"]).0.status.success());
     assert!(ran(at, &["tools", "list"]).0.status.success());
+}
+
+// An agent may leave a link where it guesses that something will be written for its user.
+#[test]
+fn what_haft_writes_follows_no_link_that_somebody_left() {
+    let place = tempfile::tempdir().unwrap();
+    let (at, victim) = (place.path(), place.path().join("victim"));
+    fs::write(&victim, "mine\n").unwrap();
+    for name in ["haft.toml.new", "haft.new", ".haft.toml.tmp"] {
+        std::os::unix::fs::symlink(&victim, at.join(name)).unwrap();
+    }
+    assert!(ran(at, &["mcp", "add", "docs", "http://127.0.0.1:9/"]).0.status.success());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine\n");
+    assert!(fs::read_to_string(at.join("haft.toml")).unwrap().contains("docs"));
 }
 
 // The attack as it was found: an agent writes the file, and the server that runs there starts what

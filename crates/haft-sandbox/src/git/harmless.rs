@@ -70,15 +70,17 @@ fn is_of_worktree(path: &Path) -> bool {
 fn leads_to_a_known_place(path: &Path, text: &str) -> bool {
     let Some(target) = text.strip_prefix("gitdir: ") else { return false };
     let mut at = path.parent().unwrap_or_else(|| Path::new("")).to_path_buf();
+    let mut goes_down = false;
     for component in Path::new(target.trim_end()).components() {
         match component {
-            Component::Normal(name) => at.push(name),
-            Component::CurDir => {}
-            Component::ParentDir => {
-                if !at.pop() {
-                    return false;
-                }
+            Component::Normal(name) => {
+                at.push(name);
+                goes_down = true;
             }
+            Component::CurDir => {}
+            // After a name that may be a link, the way up leads nobody knows where.
+            Component::ParentDir if goes_down || !at.pop() => return false,
+            Component::ParentDir => {}
             Component::RootDir | Component::Prefix(_) => return false,
         }
     }
@@ -182,5 +184,6 @@ mod tests {
         assert!(!leads("sub/.git", "gitdir: ../evil\n"));
         assert!(!leads("sub/.git", "gitdir: /tmp/.git/modules/evil\n"));
         assert!(!leads("sub/.git", "gitdir: ../../.git/modules/evil\n"));
+        assert!(!leads("sub/.git", "gitdir: ../.git/modules/link/../evil\n"));
     }
 }

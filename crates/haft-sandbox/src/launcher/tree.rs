@@ -24,8 +24,7 @@ const TRUST_SETTINGS: &[&str] = &["etc/ssl", "etc/pki/tls", "etc/pki/ca-trust"];
 const RESOLVER_SETTINGS: &[&str] = &["etc/resolv.conf"];
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 /// In a writable root these are kept as they are: the host's git would run what is written there.
-const KEPT: &[&str] =
-    &[".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/info"];
+const KEPT: &[&str] = &[".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir"];
 
 pub(super) const HOST: &str = "/host";
 pub(super) const NEW: &str = "/new";
@@ -207,9 +206,11 @@ fn keep(root: &Path) -> Step<()> {
     Ok(())
 }
 
+/// Makes a file or directory a mount of its own, which cannot be renamed or removed.
 pub(super) fn bind_over(path: &Path, how: Harden) -> Step<()> {
-    rustix::mount::mount_bind_recursive(path, path).doing("pin what git runs")?;
-    sys::harden(path.to_str().ok_or("a mount point is not UTF-8")?, how).doing("keep what git runs")
+    rustix::mount::mount_bind_recursive(path, path).doing("pin a directory")?;
+    sys::harden(path.to_str().ok_or("a mount point is not UTF-8")?, how)
+        .doing("restrict a directory")
 }
 
 fn inside(name: &str) -> PathBuf {

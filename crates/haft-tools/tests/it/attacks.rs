@@ -1,7 +1,7 @@
 //! Every attack of `../shared/adversarial/` on paths, links, names, commands, variables and
 //! shells, through a whole node in the real sandbox.
 
-use crate::place::{CANARY, Place, Session};
+use crate::place::{CANARY, LAUNCHER, Place, Session};
 use haft_core::permission::Level;
 use haft_core::session::{Config, Driver};
 use haft_runtime::testing::{object, user};
@@ -567,4 +567,40 @@ async fn no_secret_that_a_command_says_is_recorded() {
     }
     println!("redaction: {tried} of {} attacks", all.len());
     assert!(tried >= 3, "only {tried}");
+}
+
+/// The user whom nothing belongs to.
+const NOBODY: u32 = 65534;
+
+// The corpus as an ordinary user: the sandbox is then built in a user namespace, by other steps than
+// for root. Where the tests are not run by root, all the others are that already.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the tests are started again by another user")]
+fn no_attack_succeeds_for_an_ordinary_user_either() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let open = || std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.path(), open()).unwrap();
+    let (tests, launcher) = (place.path().join("tests"), place.path().join("launcher"));
+    let built = Path::new(env!("CARGO_BIN_EXE_haft-tools-launcher"));
+    for (from, to) in [(std::env::current_exe().unwrap().as_path(), &tests), (built, &launcher)] {
+        std::fs::copy(from, to).unwrap();
+        std::fs::set_permissions(to, open()).unwrap();
+    }
+    let own = place.path().join("own");
+    std::fs::create_dir(&own).unwrap();
+    std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
+    let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+    let mut again = Command::new("setpriv");
+    let limits = [user.as_str(), group.as_str(), "--clear-groups", "--pdeathsig=KILL"];
+    again.args(limits).arg(&tests);
+    again.args(["attacks::", "--skip", "an_ordinary_user"]).current_dir(&own);
+    again.env(LAUNCHER, &launcher).env("TMPDIR", &own).env("HOME", &own);
+    let output = again.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("; 0 failed"), "{said}\n{complained}");
 }

@@ -18,6 +18,9 @@ use tempfile::TempDir;
 /// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Names another place of the launcher, for a user who cannot read where it was built.
+pub(crate) const LAUNCHER: &str = "HAFT_TEST_LAUNCHER";
+
 pub(crate) const CANARY: &str = "CANARY-5d21 outside the roots";
 
 /// What only the vault holds.
@@ -91,7 +94,9 @@ impl Place {
     }
 
     pub(crate) fn builder_with(&self, change: impl FnOnce(&mut HandsSettings)) -> HaftBuilder {
-        let launcher = Launcher::program(env!("CARGO_BIN_EXE_haft-tools-launcher"));
+        let launcher = std::env::var_os(LAUNCHER);
+        let launcher = launcher.unwrap_or_else(|| env!("CARGO_BIN_EXE_haft-tools-launcher").into());
+        let launcher = Launcher::program(launcher);
         let mut settings = HandsSettings::new(launcher);
         change(&mut settings);
         let vault = self.directory.join("vault");
