@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use haft_core::{Millis, SessionId, Timestamp};
 use haft_mcp::{AddedCommands, Mounted, Mounts};
+use haft_runtime::registry::Registry;
 use haft_runtime::{Haft, fresh_bits};
 use haft_store::{Request, Store, Tenant};
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,9 @@ pub(crate) struct Ground {
     pub(crate) suspend_ttl: Millis,
     /// The servers that are mounted for the tenant.
     pub(crate) mounted: Vec<Mounted>,
+    /// The tools of the node, and whose agents these are.
+    pub(crate) registry: Registry,
+    pub(crate) tenant: Tenant,
 }
 
 impl App {
@@ -185,7 +189,9 @@ impl App {
     pub(crate) fn ground(&self, tenant: &Tenant) -> Ground {
         let theirs = self.mounts().filter(|mounts| mounts.tenant() == tenant);
         let mounted = theirs.map(Mounts::list).unwrap_or_default();
-        Ground { suspend_ttl: self.0.suspend_ttl.unwrap_or(AGENT_SUSPEND_TTL), mounted }
+        let suspend_ttl = self.0.suspend_ttl.unwrap_or(AGENT_SUSPEND_TTL);
+        let (registry, tenant) = (self.0.haft.registry().clone(), tenant.clone());
+        Ground { suspend_ttl, mounted, registry, tenant }
     }
 
     /// Returns how long calls wait, if the operator said so.

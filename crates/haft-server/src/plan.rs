@@ -37,12 +37,16 @@ pub(crate) enum ToolParam {
     Own(OwnTool),
 }
 
-/// A tool as Haft itself defines one, which a person or a client runs: the wire API has no word
-/// for a form that a person fills in, nor for what an answer must look like.
+/// A tool of Haft's own: one that this server or a worker has, by its name, or the definition of
+/// one that a person or a client runs. The wire API has no word for a form that a person fills in,
+/// nor for what an answer must look like.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OwnTool {
-    definition: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    definition: Option<Value>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -235,9 +239,42 @@ impl Planned {
         Ok(())
     }
 
-    fn add_own(&mut self, given: &OwnTool, suspend_ttl: Millis) -> Result<(), Error> {
+    fn add_own(&mut self, given: &OwnTool, ground: &Ground) -> Result<(), Error> {
+        match (&given.name, &given.definition) {
+            (Some(name), None) => self.add_registered(name, ground),
+            (None, Some(definition)) => self.add_defined(definition, ground.suspend_ttl),
+            (Some(_), Some(_)) | (None, None) => Err(Error::invalid(
+                "tools: `haft_tool`: expected the `name` of a tool that this server has, or the \
+                 `definition` of one that a person or a client runs",
+            )),
+        }
+    }
+
+    /// Adds a tool that this server or a worker has. What it declares about approval is honoured.
+    fn add_registered(&mut self, name: &str, ground: &Ground) -> Result<(), Error> {
+        let found = ground.registry.get(name).filter(|tool| tool.is_shown_to(&ground.tenant));
+        let missing = || {
+            Error::invalid(format!(
+                "tools: `haft_tool`: this server has no tool `{name}`; if a worker has it, start \
+                 the worker first"
+            ))
+        };
+        let tool = found.ok_or_else(missing)?;
+        let spec = tool.spec();
+        if spec.executor != Executor::Server || spec.ownership == Ownership::Mcp {
+            return Err(missing());
+        }
+        self.claim(name)?;
+        if spec.gate.asks() {
+            self.toolset.verdicts.insert(spec.name.clone(), Verdict::Ask);
+        }
+        self.exposed.insert(spec.name.clone());
+        Ok(())
+    }
+
+    fn add_defined(&mut self, definition: &Value, suspend_ttl: Millis) -> Result<(), Error> {
         // Read from text, in which a schema keeps the order of its members.
-        let text = given.definition.to_string();
+        let text = definition.to_string();
         let mut definition: Definition = serde_json::from_str(&text)
             .map_err(|error| Error::invalid(format!("tools: `haft_tool`: {error}")))?;
         let name = definition.name.clone();
@@ -312,7 +349,7 @@ fn planned(
         match tool {
             ToolParam::AgentToolset(toolset) => planned.add_toolset(toolset)?,
             ToolParam::Custom(_) => {}
-            ToolParam::Own(own) => planned.add_own(own, suspend_ttl)?,
+            ToolParam::Own(own) => planned.add_own(own, ground)?,
             ToolParam::McpToolset(toolset) => planned.add_mcp(toolset, servers, ground)?,
         }
     }
