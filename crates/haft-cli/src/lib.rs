@@ -96,6 +96,9 @@ enum Command {
     Run(chat::RunArgs),
     /// Serves Haft over HTTP.
     Serve(Box<serve::Args>),
+    /// A worker that `serve` runs beside itself, which dies with it.
+    #[command(hide = true)]
+    ServeWorker(serve::WorkerArgs),
     #[command(subcommand)]
     Sessions(sessions::Command),
     Settle(settle::Args),
@@ -162,6 +165,7 @@ pub fn main() -> ExitCode {
         Command::Restore(args) => restore::run(&args),
         Command::Run(args) => chat::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::ServeWorker(args) => serve::become_worker(&args),
         Command::Sessions(command) => sessions::run(&command),
         Command::Settle(args) => settle::run(&args),
         Command::Tools(command) => tools::run(&command),

@@ -26,13 +26,13 @@ struct Inner {
     /// Numbers grow, so that the earliest is the first.
     n_waited: u64,
     /// The open offers of workers, the earliest first.
-    offers: BTreeMap<u64, Offered>,
+    offers: BTreeMap<u64, OpenOffer>,
     /// The offer that each call was started upon, until the call gives its places back.
     used_offers: HashMap<CallId, u64>,
 }
 
 /// What a worker offers to run.
-struct Offered {
+struct OpenOffer {
     /// The pools of the tools that it has.
     pools: BTreeSet<String>,
     n_free: u32,
@@ -100,7 +100,7 @@ impl Pools {
     /// Offers to run some calls of the tools whose pools these are, until what is returned is
     /// dropped. `number` tells the offer from all others; the earliest number is used up first.
     pub fn offer(&self, number: u64, pools: BTreeSet<String>, n_free: u32) -> Offer {
-        self.lock().offers.insert(number, Offered { pools, n_free });
+        self.lock().offers.insert(number, OpenOffer { pools, n_free });
         self.hand_out(None);
         Offer { pools: self.clone(), number }
     }
@@ -205,7 +205,7 @@ impl Inner {
     fn open_offer(&self, names: &[String]) -> Option<u64> {
         let theirs = || names.iter().filter(|name| Pool::is_of_workers(name));
         let mut offers = self.offers.iter();
-        let fits = |offer: &Offered| {
+        let fits = |offer: &OpenOffer| {
             offer.n_free > 0 && theirs().all(|name| offer.pools.contains(name.as_str()))
         };
         offers.find(|(_, offer)| fits(offer)).map(|(number, _)| *number)
@@ -219,7 +219,7 @@ impl Inner {
     }
 
     /// Takes a place in each of these pools, or in none.
-    fn take(&mut self, call: CallId, names: &[String]) -> Option<Taken> {
+    fn take(&mut self, call: CallId, names: &[String]) -> Option<TakenPlaces> {
         if !names.iter().all(|name| self.has_room(name)) {
             return None;
         }
@@ -236,7 +236,7 @@ impl Inner {
                 places.n_taken += 1;
             }
         }
-        Some(Taken { offer })
+        Some(TakenPlaces { offer })
     }
 
     fn leave(&mut self, number: u64, names: &[String]) {
@@ -263,7 +263,7 @@ impl Inner {
 }
 
 /// What a call got along with its places.
-struct Taken {
+struct TakenPlaces {
     offer: Option<u64>,
 }
 

@@ -226,10 +226,15 @@ impl Planned {
         let verdict = given.permission_policy.and_then(Policy::verdict);
         match (&given.name, &given.definition) {
             (Some(name), None) => {
-                let found = ground.tool(name).ok_or_else(|| {
+                let found = ground.tool(name).filter(|tool| {
+                    let spec = tool.spec();
+                    spec.executor == Executor::Server && spec.ownership != Ownership::Mcp
+                });
+                let found = found.ok_or_else(|| {
                     Error::invalid(format!(
-                        "tools: `haft_tool`: the server has no tool {name:?}; `GET /haft/v1/tools` \
-                         lists those that it has"
+                        "tools: `haft_tool`: the server has no tool {name:?} that it runs; `GET \
+                         /haft/v1/tools` lists its tools. If a worker has it, start the worker \
+                         first; a mounted server's tool is in an `mcp_toolset`"
                     ))
                 })?;
                 self.add_registered(found.name().clone(), verdict)

@@ -45,14 +45,19 @@ def cluster() -> Iterator[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@pytest.fixture
+def postgres_url(cluster: str) -> str:
+    """A fresh database of the cluster."""
+    name = f"t{time.monotonic_ns()}"
+    create = [str(POSTGRES / "createdb"), "-h", cluster, "-U", "postgres", name]
+    subprocess.run(create, check=True)
+    return f"postgres:///{name}?host={cluster}&user=postgres"
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str | None:
     """A fresh store: ``None`` for the embedded one."""
     if request.param == "sqlite":
         return None
-    place: str = request.getfixturevalue("cluster")
-    name = f"t{time.monotonic_ns()}"
-    subprocess.run(
-        [str(POSTGRES / "createdb"), "-h", place, "-U", "postgres", name], check=True
-    )
-    return f"postgres:///{name}?host={place}&user=postgres"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

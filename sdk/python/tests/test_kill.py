@@ -171,3 +171,24 @@ def test_both_are_killed_inside_the_effect(database_url: str | None, tmp_path: P
             assert end_of(node, call) == "done" and effects(tmp_path) == 1
         finally:
             desk.end()
+
+
+def test_a_worker_finds_another_node(postgres_url: str, tmp_path: Path) -> None:
+    with Node(database_url=postgres_url) as one, Node(database_url=postgres_url) as two:
+        both = f"{one.url},{two.url}"
+        desk = Desk(one, tmp_path, WAIT_AT="after_effect", HAFT_URL=both)
+        try:
+            for node in (one, two):
+                eventually(lambda: any(t["name"] == "plain" for t in node.client.tools()))
+            begun(one, "plain")
+            eventually(lambda: (tmp_path / "waits").exists())
+            call = the_call(tmp_path)
+            one.kill()
+            # The other node takes the session over, and finds the call in doubt.
+            assert end_of(two, call) == "in_doubt"
+            (tmp_path / "go").touch()
+            eventually(lambda: two.client.get(call)["stage"] == "settled")
+            assert effects(tmp_path) == 1
+            assert two.client.call("plain", {"cents": 5}).ok and effects(tmp_path) == 2
+        finally:
+            desk.end()

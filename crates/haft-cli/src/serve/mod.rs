@@ -10,6 +10,7 @@ mod worker;
 mod workspace;
 
 pub(crate) use encryption::TlsArgs;
+pub(crate) use worker::{WorkerArgs, become_worker};
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

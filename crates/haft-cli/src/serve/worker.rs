@@ -1,13 +1,17 @@
 //! Workers that run beside the server: started with it, restarted when they end, ended with it.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use haft_runtime::CancellationToken;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+
+use crate::Verdict;
 
 /// How long a command that ended at once waits before it is started again, at first and at most.
 const RESTART_AFTER: Duration = Duration::from_millis(200);
@@ -16,6 +20,30 @@ const RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
 const RAN_WELL: Duration = Duration::from_secs(10);
 /// How long a command may take to stop once it is asked to.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WorkerArgs {
+    /// The process of the server.
+    server: i32,
+    /// What to run.
+    command: String,
+}
+
+/// Becomes the command of a worker, which the kernel kills when the server dies: the server that
+/// is started next tells that whoever had the worker's name is dead.
+///
+/// # Errors
+///
+/// When the command cannot be run, or the server is dead already.
+pub(crate) fn become_worker(args: &WorkerArgs) -> anyhow::Result<Verdict> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().get());
+    anyhow::ensure!(parent == Some(args.server), "the server has ended");
+    let mut shell = std::process::Command::new("/bin/sh");
+    // The shell becomes the command, so that signals reach it.
+    let error = shell.arg("-c").arg(format!("exec {}", args.command)).exec();
+    Err(error).context("starting the worker's command")
+}
 
 /// Where the workers of a server find it.
 #[derive(Debug, Clone)]
@@ -26,13 +54,13 @@ pub(super) struct ServerPlace {
 }
 
 /// The workers of a server. They are killed when this is dropped.
-pub(super) struct Supervised {
+pub(super) struct WorkerProcesses {
     tasks: Vec<JoinHandle<()>>,
     stop: CancellationToken,
 }
 
 /// Starts the commands, each as a worker of its own name.
-pub(super) fn start_all(commands: &[String], server: &ServerPlace) -> Supervised {
+pub(super) fn start_all(commands: &[String], server: &ServerPlace) -> WorkerProcesses {
     let stop = CancellationToken::new();
     let start = |(at, command): (usize, &String)| {
         let (command, name) = (command.clone(), format!("serve-{}", at + 1));
@@ -40,10 +68,10 @@ pub(super) fn start_all(commands: &[String], server: &ServerPlace) -> Supervised
         tokio::spawn(worker.supervised(stop.clone()))
     };
     let tasks = commands.iter().enumerate().map(start).collect();
-    Supervised { tasks, stop }
+    WorkerProcesses { tasks, stop }
 }
 
-impl Supervised {
+impl WorkerProcesses {
     /// Ends the workers: each is asked to stop, and killed if it does not.
     pub(super) async fn end(mut self) {
         self.stop.cancel();
@@ -53,7 +81,7 @@ impl Supervised {
     }
 }
 
-impl Drop for Supervised {
+impl Drop for WorkerProcesses {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -88,9 +116,9 @@ impl Worker {
     /// The process before it has ended, so that it may have the same name: that tells the server
     /// at once what died with it.
     fn start(&self) -> std::io::Result<Child> {
-        let mut command = Command::new("/bin/sh");
-        // The shell becomes the command, so that signals reach it.
-        command.arg("-c").arg(format!("exec {}", self.command)).stdin(Stdio::null());
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("serve-worker").arg(std::process::id().to_string()).arg(&self.command);
+        command.stdin(Stdio::null());
         // What the server says to people stays on its own output.
         command.stdout(Stdio::from(std::io::stderr()));
         command.env("HAFT_URL", &self.server.url).env("HAFT_API_KEY", &self.server.key);

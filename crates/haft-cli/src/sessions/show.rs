@@ -33,8 +33,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// What a queued call waits for. Only the node that has its session knows how many are ahead.
 fn queued(call: &Value) -> String {
     let (id, tool) = (call["call"].as_str().unwrap_or("–"), call["tool"].as_str().unwrap_or("–"));
-    match (call["pool"].as_str(), call["ahead"].as_u64()) {
-        (Some(pool), Some(ahead)) => format!("{id} {tool}: behind {ahead} others for {pool}"),
+    match (call["because"].as_str(), call["pool"].as_str(), call["ahead"].as_u64()) {
+        (Some(because), ..) => format!("{id} {tool}: {because}"),
+        (None, Some(pool), Some(ahead)) => {
+            format!("{id} {tool}: behind {ahead} others for {pool}")
+        }
         _ => format!("{id} {tool}"),
     }
 }

@@ -23,6 +23,9 @@ pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// How many leases are remembered after their jobs are done, so that `done` may be sent again.
 const DONE_MAX: usize = 4096;
 
+/// How many calls are remembered that run elsewhere before those are forgotten that ended.
+const ELSEWHERE_MAX: usize = 4096;
+
 /// A worker, by its tenant and name.
 pub(super) type WorkerName = (Tenant, String);
 
@@ -35,7 +38,7 @@ pub(super) struct Process {
 
 /// What a worker registered.
 #[derive(Debug, Clone)]
-pub(super) struct Enrolled {
+pub(super) struct Enrollment {
     pub(super) instance: String,
     /// Its tools, by the digests of their definitions.
     pub(super) tools: BTreeMap<ToolName, Digest>,
@@ -44,7 +47,7 @@ pub(super) struct Enrolled {
 
 /// How a job came to its end here.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum JobEnd {
     /// The worker said what came of it.
     Said(WorkerOutcome),
     /// The worker's process is known to be gone.
@@ -68,13 +71,13 @@ pub(super) struct Desk {
 struct State {
     next: u64,
     is_closed: bool,
-    workers: HashMap<WorkerName, Enrolled>,
+    workers: HashMap<WorkerName, Enrollment>,
     /// Requests for jobs that are open, the earliest first.
     polls: BTreeMap<u64, OpenPoll>,
     /// What nobody holds yet, the earliest first.
-    unheld: BTreeMap<u64, Unheld>,
+    unheld: BTreeMap<u64, UnheldJob>,
     /// What workers hold, by the nonces of their leases.
-    held: HashMap<String, Held>,
+    held: HashMap<String, HeldJob>,
     /// Calls whose earlier attempts live workers say that they still run, and until when that
     /// counts.
     elsewhere: HashMap<CallId, Instant>,
@@ -90,15 +93,15 @@ struct OpenPoll {
     jobs: mpsc::UnboundedSender<u64>,
 }
 
-struct Unheld {
+struct UnheldJob {
     job: Arc<Job>,
     /// The request that it was given to, which has not been answered yet.
     poll: Option<u64>,
     held: mpsc::UnboundedSender<String>,
-    ended: oneshot::Sender<Ended>,
+    ended: oneshot::Sender<JobEnd>,
 }
 
-struct Held {
+struct HeldJob {
     /// Its number while nobody held it.
     number: u64,
     job: Arc<Job>,
@@ -106,7 +109,7 @@ struct Held {
     process: Process,
     until: Instant,
     is_cancelled: bool,
-    ended: oneshot::Sender<Ended>,
+    ended: oneshot::Sender<JobEnd>,
 }
 
 /// A job that somebody waits for. It is withdrawn, or left to the worker that has it, when this is
@@ -116,7 +119,7 @@ pub(super) struct Ticket {
     number: u64,
     /// Told the lease's nonce each time a worker takes it.
     pub(super) taken: mpsc::UnboundedReceiver<String>,
-    pub(super) ended: oneshot::Receiver<Ended>,
+    pub(super) ended: oneshot::Receiver<JobEnd>,
     nonce: Option<String>,
 }
 
@@ -130,7 +133,7 @@ pub(super) struct Poll {
 }
 
 /// A job that a worker has just been given.
-pub(super) struct Given {
+pub(super) struct GivenJob {
     pub(super) job: Arc<Job>,
     pub(super) terms: LeaseTerms,
 }
@@ -191,9 +194,10 @@ impl Desk {
     /// Takes a worker in. A process that takes over a name says that the one before it is gone.
     pub(super) fn enroll(&self, process: &Process, tools: BTreeMap<ToolName, Digest>) {
         let mut state = self.lock();
-        let enrolled = Enrolled { instance: process.instance.clone(), tools, seen: Instant::now() };
+        let enrolled =
+            Enrollment { instance: process.instance.clone(), tools, seen: Instant::now() };
         state.workers.insert(process.worker.clone(), enrolled);
-        let gone = |held: &Held| {
+        let gone = |held: &HeldJob| {
             held.process.worker == process.worker && held.process.instance != process.instance
         };
         let nonces: Vec<String> = state
@@ -205,7 +209,7 @@ impl Desk {
         for nonce in nonces {
             if let Some(held) = state.held.remove(&nonce) {
                 let worker = held.process.worker.1.clone();
-                drop(held.ended.send(Ended::Died { worker }));
+                drop(held.ended.send(JobEnd::Died { worker }));
             }
         }
     }
@@ -230,6 +234,12 @@ impl Desk {
         let mut names: Vec<String> = theirs.map(|((_, name), _)| name.clone()).collect();
         names.sort();
         names
+    }
+
+    /// Answers the open requests of a worker that is about to stop. What they were given already
+    /// reaches it, and nothing more is given to it.
+    pub(super) fn hang_up(&self, process: &Process) {
+        self.lock().polls.retain(|_, poll| poll.process != *process);
     }
 
     /// Opens a request for jobs. What waits already is given at once.
@@ -282,7 +292,7 @@ impl Desk {
         let mut state = self.lock();
         state.next += 1;
         let number = state.next;
-        let unheld = Unheld { job: Arc::new(job), poll: None, held, ended: ending };
+        let unheld = UnheldJob { job: Arc::new(job), poll: None, held, ended: ending };
         state.unheld.insert(number, unheld);
         state.assign(number, reserved);
         drop(state);
@@ -307,7 +317,7 @@ impl Desk {
                 }
                 _ => {
                     if terms.kind == JobKind::Run {
-                        state.elsewhere.insert(terms.call, until);
+                        state.note_elsewhere(terms.call, until);
                     }
                     beat.lost.push(token.clone());
                 }
@@ -345,10 +355,10 @@ impl Desk {
         if state.done.len() > DONE_MAX {
             state.done.pop_front();
         }
-        match held.ended.send(Ended::Said(outcome)) {
+        match held.ended.send(JobEnd::Said(outcome)) {
             Ok(()) => Finish::Told(held.job),
-            Err(Ended::Said(outcome)) => Finish::NotHeld(outcome),
-            Err(Ended::Died { .. }) => Finish::Before,
+            Err(JobEnd::Said(outcome)) => Finish::NotHeld(outcome),
+            Err(JobEnd::Died { .. }) => Finish::Before,
         }
     }
 
@@ -425,7 +435,7 @@ pub(super) struct Beat {
 }
 
 impl State {
-    fn enrolled(&self, process: &Process) -> Result<&Enrolled, NotEnrolled> {
+    fn enrolled(&self, process: &Process) -> Result<&Enrollment, NotEnrolled> {
         match self.workers.get(&process.worker) {
             None => Err(NotEnrolled::Unknown),
             Some(enrolled) if enrolled.instance != process.instance => Err(NotEnrolled::Replaced),
@@ -433,9 +443,18 @@ impl State {
         }
     }
 
-    fn enrolled_mut(&mut self, process: &Process) -> Result<&mut Enrolled, NotEnrolled> {
+    fn enrolled_mut(&mut self, process: &Process) -> Result<&mut Enrollment, NotEnrolled> {
         self.enrolled(process)?;
         self.workers.get_mut(&process.worker).ok_or(NotEnrolled::Unknown)
+    }
+
+    /// Notes that a live worker says that it still runs an attempt of a call.
+    fn note_elsewhere(&mut self, call: CallId, until: Instant) {
+        if self.elsewhere.len() >= ELSEWHERE_MAX {
+            let now = Instant::now();
+            self.elsewhere.retain(|_, until| *until > now);
+        }
+        self.elsewhere.insert(call, until);
     }
 
     /// Whether the attempt of a lease is somebody else's by now.
@@ -473,13 +492,13 @@ impl State {
     }
 
     /// Has a job that was not begun wait for another worker, unless it was to stop.
-    fn put_back(&mut self, given_back: Held) {
-        let Held { number, job, held, ended, is_cancelled, .. } = given_back;
+    fn put_back(&mut self, given_back: HeldJob) {
+        let HeldJob { number, job, held, ended, is_cancelled, .. } = given_back;
         if is_cancelled {
-            drop(ended.send(Ended::Said(WorkerOutcome::stopped_before_it_began())));
+            drop(ended.send(JobEnd::Said(WorkerOutcome::stopped_before_it_began())));
             return;
         }
-        self.unheld.insert(number, Unheld { job, poll: None, held, ended });
+        self.unheld.insert(number, UnheldJob { job, poll: None, held, ended });
         self.assign(number, None);
     }
 }
@@ -534,7 +553,7 @@ impl Drop for Ticket {
 
 impl Poll {
     /// Waits for the first job that the request is given.
-    pub(super) async fn first(&mut self) -> Option<Given> {
+    pub(super) async fn first(&mut self) -> Option<GivenJob> {
         loop {
             let number = self.jobs.recv().await?;
             if let Some(given) = self.take(number) {
@@ -544,7 +563,7 @@ impl Poll {
     }
 
     /// Returns another job that it was given already.
-    pub(super) fn another(&mut self) -> Option<Given> {
+    pub(super) fn another(&mut self) -> Option<GivenJob> {
         loop {
             let number = self.jobs.try_recv().ok()?;
             if let Some(given) = self.take(number) {
@@ -554,14 +573,14 @@ impl Poll {
     }
 
     /// Makes the worker the holder of a job.
-    fn take(&self, number: u64) -> Option<Given> {
+    fn take(&self, number: u64) -> Option<GivenJob> {
         let mut state = self.desk.lock();
-        let Unheld { job, held, ended, .. } = state.unheld.remove(&number)?;
+        let UnheldJob { job, held, ended, .. } = state.unheld.remove(&number)?;
         state.next += 1;
         let nonce = match nonce(state.next) {
             Ok(nonce) => nonce,
             Err(_) => {
-                state.unheld.insert(number, Unheld { job, poll: None, held, ended });
+                state.unheld.insert(number, UnheldJob { job, poll: None, held, ended });
                 return None;
             }
         };
@@ -574,7 +593,7 @@ impl Poll {
         };
         let (process, until) = (self.process.clone(), Instant::now() + LEASE);
         let teller = held.clone();
-        let lease = Held {
+        let lease = HeldJob {
             number,
             job: Arc::clone(&job),
             held,
@@ -587,7 +606,7 @@ impl Poll {
         // Under the lock, so that whoever waits for the job knows the lease before it can end.
         drop(teller.send(nonce));
         drop(state);
-        Some(Given { job, terms })
+        Some(GivenJob { job, terms })
     }
 
     /// Puts a job up again whose lease could not be written down.

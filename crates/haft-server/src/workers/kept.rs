@@ -17,7 +17,7 @@ const PAGE: u32 = 500;
 
 /// A tool that a worker registered.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct KeptTool {
     pub(super) tenant: Tenant,
     pub(super) worker: String,
     /// When the process first registered that has this definition.
@@ -47,7 +47,7 @@ impl KeptTools {
     }
 
     /// Returns all of them. One that cannot be read is left out, and the log says so.
-    pub(super) async fn all(&self) -> Result<BTreeMap<ToolName, Kept>, haft_store::Error> {
+    pub(super) async fn all(&self) -> Result<BTreeMap<ToolName, KeptTool>, haft_store::Error> {
         let (mut all, mut after) = (BTreeMap::new(), None);
         let Ok(tenant) = Tenant::new(TENANT) else { return Ok(all) };
         loop {
@@ -71,8 +71,13 @@ impl KeptTools {
         }
     }
 
-    pub(super) async fn put(&self, kept: &Kept, by: &Actor, now: Timestamp) -> Result<(), Error> {
-        let Kept { tenant, worker, since, digest, definition } = kept.clone();
+    pub(super) async fn put(
+        &self,
+        kept: &KeptTool,
+        by: &Actor,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let KeptTool { tenant, worker, since, digest, definition } = kept.clone();
         let name = definition.name.clone();
         let tenant = tenant.as_str().to_owned();
         let record = Record { tenant, worker, since, digest, definition };
@@ -107,9 +112,9 @@ impl KeptTools {
     }
 }
 
-fn read(body: &[u8]) -> Result<Kept, String> {
+fn read(body: &[u8]) -> Result<KeptTool, String> {
     let record: Record = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let Record { tenant, worker, since, digest, definition } = record;
     let tenant = Tenant::new(&tenant).map_err(|error| error.to_string())?;
-    Ok(Kept { tenant, worker, since, digest, definition })
+    Ok(KeptTool { tenant, worker, since, digest, definition })
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::session::{Refusal, Returned};
+use haft_core::session::{Event, Refusal, Returned};
 use haft_core::tool::{Definition, Executor, Pool};
 use haft_core::{Actor, ArtifactRef, Digest, Timestamp, ToolName};
 use haft_runtime::registry::Registry;
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use self::desk::{Desk, Finish, LEASE, NotEnrolled, Process};
 use self::job::JobKind;
 pub(crate) use self::job::WorkerOutcome;
-use self::kept::{Kept, KeptTools};
+use self::kept::{KeptTool, KeptTools};
 use self::lease::{LeaseMint, LeaseTerms};
 use self::tool::WorkerTool;
 use crate::error::{Error, Kind};
@@ -55,8 +55,8 @@ struct Shared {
     desk: Arc<Desk>,
     mint: LeaseMint,
     kept: KeptTools,
-    /// The tools of workers that are in the registry. Held while they change.
-    current: Mutex<BTreeMap<ToolName, Kept>>,
+    /// The tools of workers that are in the registry. HeldJob while they change.
+    current: Mutex<BTreeMap<ToolName, KeptTool>>,
 }
 
 /// Who registers, and with what.
@@ -209,7 +209,7 @@ impl Workers {
     /// A tool that its worker no longer has, and no other worker either, is gone.
     async fn forget_vanished(
         &self,
-        current: &mut BTreeMap<ToolName, Kept>,
+        current: &mut BTreeMap<ToolName, KeptTool>,
         (tenant, worker): (&Tenant, &str),
         has: &BTreeMap<ToolName, Digest>,
         (by, now): (&Actor, Timestamp),
@@ -235,11 +235,11 @@ impl Workers {
 
     fn checked(
         &self,
-        current: &BTreeMap<ToolName, Kept>,
+        current: &BTreeMap<ToolName, KeptTool>,
         mut definition: Definition,
         tenant: &Tenant,
         (worker, since): (&str, Timestamp),
-    ) -> Result<Kept, Error> {
+    ) -> Result<KeptTool, Error> {
         let name = definition.name.clone();
         let wrong = |why: &str| Error::invalid(format!("tools: `{name}`: {why}"));
         if definition.executor != Executor::Server {
@@ -263,11 +263,11 @@ impl Workers {
         // What is not sound is refused before anything is kept.
         let tried = self.tool(&definition, digest, &tenant);
         Registry::new().register(tried).map_err(|error| wrong(&error.to_string()))?;
-        Ok(Kept { tenant, worker, since, digest, definition })
+        Ok(KeptTool { tenant, worker, since, digest, definition })
     }
 
     /// What takes a call back must be there.
-    fn require_undo(&self, given: &BTreeMap<ToolName, Kept>) -> Result<(), Error> {
+    fn require_undo(&self, given: &BTreeMap<ToolName, KeptTool>) -> Result<(), Error> {
         for (name, kept) in given {
             let Some(undo) = kept.definition.undo.as_ref().map(|undo| &undo.tool) else { continue };
             if !given.contains_key(undo) && self.0.registry.get(undo.as_str()).is_none() {
@@ -285,7 +285,11 @@ impl Workers {
         WorkerTool::new(definition.clone(), digest, tenant.clone(), with)
     }
 
-    fn install(&self, current: &mut BTreeMap<ToolName, Kept>, kept: Kept) -> Result<(), Error> {
+    fn install(
+        &self,
+        current: &mut BTreeMap<ToolName, KeptTool>,
+        kept: KeptTool,
+    ) -> Result<(), Error> {
         let name = kept.definition.name.clone();
         let tool = self.tool(&kept.definition, kept.digest, &kept.tenant);
         let wrong =
@@ -306,7 +310,12 @@ impl Workers {
         wait: Duration,
         stopping: impl Future<Output = ()>,
     ) -> Result<Vec<Value>, Error> {
-        let mut poll = self.0.desk.poll(asking.process(), n_free).map_err(not_enrolled)?;
+        let process = asking.process();
+        if n_free == 0 {
+            self.0.desk.hang_up(&process);
+            return Ok(Vec::new());
+        }
+        let mut poll = self.0.desk.poll(process, n_free).map_err(not_enrolled)?;
         let first = tokio::select! {
             given = poll.first() => given,
             () = tokio::time::sleep(wait) => None,
@@ -314,7 +323,7 @@ impl Workers {
         };
         let mut given = first;
         let mut jobs = Vec::new();
-        while let Some(desk::Given { job, terms }) = given {
+        while let Some(desk::GivenJob { job, terms }) = given {
             match self.0.mint.token(&terms).await {
                 Ok(token) => jobs.push(job.shown(&token, LEASE)),
                 Err(error) => {
@@ -398,7 +407,7 @@ impl Workers {
             return Err(Error::invalid(format!("outcome: a job of kind `{kind}` has no such end")));
         }
         let is_released = matches!(outcome, WorkerOutcome::Released);
-        let recorded = Recorded::listen(haft, &terms);
+        let recorded = RecordSignal::listen(haft, &terms);
         match self.0.desk.finish(&terms, outcome) {
             Finish::Before => Ok(json!({ "recorded": !is_released, "late": false })),
             Finish::Told(job) if job.kind == JobKind::Run => {
@@ -414,10 +423,11 @@ impl Workers {
 
     /// Another tenant's lease is one that was never given.
     async fn require_tenant(&self, tenant: &Tenant, terms: &LeaseTerms) -> Result<(), Error> {
-        match self.0.store.tenant(terms.session).await?.as_ref() == Some(tenant) {
-            true => Ok(()),
-            false => Err(not_ours()),
-        }
+        let is_theirs = match self.0.desk.held(terms) {
+            Some(job) => job.tenant == *tenant,
+            None => self.0.store.tenant(terms.session).await?.as_ref() == Some(tenant),
+        };
+        if is_theirs { Ok(()) } else { Err(not_ours()) }
     }
 
     /// Settles a call in doubt by what its worker says in the end.
@@ -453,7 +463,7 @@ impl Workers {
 }
 
 /// Hears when the end of an attempt is in the log.
-struct Recorded {
+struct RecordSignal {
     told: tokio::sync::oneshot::Receiver<()>,
     _tap: haft_runtime::Tap,
 }
@@ -462,14 +472,15 @@ struct Recorded {
 /// again.
 const RECORDED_WITHIN: Duration = Duration::from_secs(10);
 
-impl Recorded {
+impl RecordSignal {
     fn listen(haft: &Haft, terms: &LeaseTerms) -> Self {
         let (tell, told) = tokio::sync::oneshot::channel();
         let tell = std::sync::Mutex::new(Some(tell));
         let (of, call) = (terms.session, terms.call);
         let tap = haft.live().tap(move |live| {
             let haft_runtime::Live::Appended { session, events, .. } = live else { return };
-            if *session == of && events.iter().any(|event| event.call() == Some(call)) {
+            let is_end = |event: &Event| event.call() == Some(call) && ends_attempt(event);
+            if *session == of && events.iter().any(is_end) {
                 let mut tell = tell.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 // Whoever asked may have hung up.
                 tell.take().and_then(|tell| tell.send(()).ok());
@@ -486,6 +497,17 @@ impl Recorded {
             }
         }
     }
+}
+
+/// Whether an event says how an attempt of its call ended.
+fn ends_attempt(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::CallFinished { .. }
+            | Event::CallInterrupted { .. }
+            | Event::CallRetryScheduled { .. }
+            | Event::CallSuspended { .. }
+    )
 }
 
 fn not_enrolled(why: NotEnrolled) -> Error {

@@ -11,7 +11,7 @@ use haft_runtime::{Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
 use haft_store::{Store, Tenant};
 use tokio::time::Instant;
 
-use super::desk::{Desk, Ended, Ticket};
+use super::desk::{Desk, JobEnd, Ticket};
 use super::job::{Job, JobKind, WorkerOutcome};
 
 /// How long a call in doubt waits for a worker to verify it, before a person is asked.
@@ -131,10 +131,10 @@ fn lapsed(ticket: &Ticket) -> Result<(), ToolError> {
     }
 }
 
-fn ended_as(ended: Option<Ended>) -> Result<WorkerOutcome, ToolError> {
+fn ended_as(ended: Option<JobEnd>) -> Result<WorkerOutcome, ToolError> {
     match ended {
-        Some(Ended::Said(outcome)) => Ok(outcome),
-        Some(Ended::Died { worker }) => Err(ToolError::unknown(format!(
+        Some(JobEnd::Said(outcome)) => Ok(outcome),
+        Some(JobEnd::Died { worker }) => Err(ToolError::unknown(format!(
             "the worker `{worker}` died while it ran the call: another process registered under \
              its name"
         ))),

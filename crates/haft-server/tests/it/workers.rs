@@ -300,6 +300,22 @@ async fn a_job_that_a_worker_gives_back_or_never_got_goes_to_the_next() {
 }
 
 #[tokio::test]
+async fn a_worker_that_stops_has_its_open_request_answered() {
+    let house = House::start().await;
+    let hand = Hand::of(&house, "desk", "1").await;
+    hand.register(&[pay(json!({}))]).await;
+    let stop = async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let body = hand.with(json!({"free": 0}));
+        hand.visitor.post("/haft/v1/workers/poll", &body).await
+    };
+    let began = std::time::Instant::now();
+    let (jobs, stopped) = tokio::join!(hand.jobs(30_000), stop);
+    assert!(jobs.is_empty() && stopped["jobs"] == json!([]), "{jobs:?} {stopped}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(25), "it did not wait to the end");
+}
+
+#[tokio::test]
 async fn only_a_key_of_its_own_makes_a_worker_and_tenants_share_nothing() {
     let house = House::start().await;
     let body = json!({"worker": "desk", "instance": "1", "tools": [pay(json!({}))]});
@@ -379,4 +395,61 @@ async fn large_results_and_uploads_become_artifacts_and_secrets_stay_out_of_the_
     let (status, text) = ann.text("GET", &format!("/haft/v1/artifacts/{id}"), "").await;
     assert_eq!((status, text.contains("page 1")), (200, true), "{text}");
     assert!(!house.holds(job["lease"].as_str().unwrap()), "a lease is in no log");
+}
+
+#[tokio::test]
+async fn an_agent_has_a_worker_s_tool_by_its_name_and_its_gate_holds() {
+    let script = r#"{"turns": [{"say": "I pay.", "calls": [{"tool": "pay", "arguments": {"euro": 5}}]}, {"say": "Paid."}]}"#;
+    let house = House::with(|builder| builder, &[("pays", script)]).await;
+    let ann = house.admin().await;
+    let agent = json!({
+        "name": "Pays", "model": "scripted/pays", "tools": [{"type": "haft_tool", "name": "pay"}],
+    });
+    let why = ann.refused("POST", "/v1/agents", &agent, 400).await;
+    assert!(why.contains("no tool `pay`"), "{why}");
+    let hand = Hand::of(&house, "desk", "1").await;
+    hand.register(&[pay(json!({"gate": "ask"}))]).await;
+    let agent = ann.post("/v1/agents", &agent).await;
+    assert_eq!(agent["tools"][0], json!({"type": "haft_tool", "name": "pay"}), "{agent}");
+    let made = ann.post("/haft/v1/sessions", &json!({"agent": agent["id"]})).await;
+    let session = made["session"].as_str().unwrap();
+    let said = json!({"text": "pay"});
+    ann.post(&format!("/haft/v1/sessions/{session}/messages"), &said).await;
+    let wait = loop {
+        let inbox = ann.get("/haft/v1/pending").await;
+        if let Some(wait) = inbox["data"].as_array().unwrap().first() {
+            break wait.clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!((&wait["tool"], &wait["kind"]), (&json!("pay"), &json!("approval")), "{wait}");
+    let path = format!("/haft/v1/sessions/{session}/calls/{}", wait["call"].as_str().unwrap());
+    ann.post(&format!("{path}/resolve"), &json!({"type": "approve"})).await;
+    let job = hand.job().await;
+    assert_eq!(hand.done(&job, json!({"type": "ok", "value": 5})).await.0, 200);
+    until(&ann, &path, "settled").await;
+}
+
+#[tokio::test]
+async fn a_worker_that_falls_silent_may_still_run_so_what_is_not_seen_is_not_run_again() {
+    let house = House::start().await;
+    let ann = house.admin().await;
+    let silent = Hand::of(&house, "silent", "1").await;
+    silent.register(&[pay(json!({"hooks": ["verify"], "exec_timeout": 60_000}))]).await;
+    let made = call(house.admin().await, "pay");
+    let job = silent.job().await;
+    // No beat follows: the lease lapses, and another worker is asked what became of the call.
+    let other = Hand::of(&house, "other", "1").await;
+    other.register(&[pay(json!({"hooks": ["verify"], "exec_timeout": 60_000}))]).await;
+    let verify = other.job().await;
+    assert_eq!((&verify["kind"], &verify["call"]), (&json!("verify"), &job["call"]), "{verify}");
+    assert_eq!(other.done(&verify, json!({"type": "absent"})).await.0, 200);
+    let made = made.await.unwrap();
+    assert_eq!(made["state"], "in_doubt", "{made}");
+    assert!(made["because"].as_str().unwrap().contains("may still be running"), "{made}");
+    assert!(other.jobs(50).await.is_empty(), "it is not run again");
+    let beaten = silent.beat(&job, json!({})).await;
+    assert_eq!(beaten["lost"], json!([job["lease"]]), "{beaten}");
+    assert_eq!(silent.done(&job, json!({"type": "ok", "value": 1})).await.0, 200);
+    until(&ann, &place(&made), "settled").await;
 }

@@ -85,7 +85,7 @@ class Worker:
         self._lock = threading.Lock()
         found = default_key(key)
         self._nodes = [_Node(self, Server(each, found)) for each in default_urls(url)]
-        self._threads: list[threading.Thread] = []
+        self._pollers: list[threading.Thread] = []
 
     def _add(self, given: Tool[..., Any]) -> None:
         if self.tools.get(given.name, given) is not given:
@@ -98,10 +98,10 @@ class Worker:
     def start(self) -> "Worker":
         """Starts to work in threads of its own, and returns once a server knows the tools."""
         for node in self._nodes:
-            for part in (node.poll_forever, node.beat_forever):
-                thread = threading.Thread(target=part, name=f"haft-{part.__name__}", daemon=True)
-                thread.start()
-                self._threads.append(thread)
+            poller = threading.Thread(target=node.poll_forever, name="haft-poll", daemon=True)
+            self._pollers.append(poller)
+            poller.start()
+            threading.Thread(target=node.beat_forever, name="haft-beat", daemon=True).start()
         while not self._ready.wait(0.1):
             if self._failed is not None:
                 self.stop()
@@ -128,6 +128,11 @@ class Worker:
         """Asks for no more jobs, and waits for those that run, for as long as its patience."""
         self._stop.set()
         deadline = time.monotonic() + self.patience
+        for node in self._nodes:
+            node.hang_up()
+        for thread in self._pollers:
+            # What it was given last is given back, not lost.
+            thread.join(max(0.0, deadline - time.monotonic()))
         while time.monotonic() < deadline:
             with self._lock:
                 if not self._jobs:
@@ -330,6 +335,13 @@ class _Node:
                 self.worker._free.release()
         for job in jobs:
             self._begin(job)
+
+    def hang_up(self) -> None:
+        """Has the server answer the request for jobs that is open, as there will be no other."""
+        try:
+            self.server.request("POST", "/haft/v1/workers/poll", {**self._me(), "free": 0}, timeout=2)
+        except Unreachable:
+            pass
 
     def _is_alone(self) -> bool:
         return len(self.worker._nodes) == 1

@@ -45,7 +45,8 @@ pub(super) struct Register {
 pub(super) struct Poll {
     worker: String,
     instance: String,
-    /// How many jobs the worker has room for.
+    /// How many jobs the worker has room for. With 0 its other requests are answered, so that it
+    /// can stop.
     free: u32,
     /// How long to wait for the first one.
     wait_ms: Option<u64>,
@@ -112,8 +113,8 @@ pub(super) async fn poll(
     require_worker(&caller)?;
     params.finish()?;
     let Poll { worker, instance, free, wait_ms } = given;
-    if !(1..=FREE_MAX).contains(&free) {
-        return Err(Error::invalid(format!("free: expected 1 to {FREE_MAX}, found {free}")));
+    if free > FREE_MAX {
+        return Err(Error::invalid(format!("free: expected 0 to {FREE_MAX}, found {free}")));
     }
     let wait = wait_ms.map_or(WAIT_MAX, Duration::from_millis).min(WAIT_MAX);
     let stopping = app.shutdown().clone();

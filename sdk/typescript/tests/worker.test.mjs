@@ -1,0 +1,208 @@
+// The guarantees of a tool in TypeScript, each through a real server.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { z } from "zod";
+
+import {
+  ApiError, EffectUnknown, ToolError, Cancelled, Worker, decideToolMode, isTerminalResult, result, tool,
+} from "../src/index.js";
+import { KEY, TestNode, eventually } from "./node.mjs";
+
+/** @type {string[]} */
+const paid = [];
+let balance = 1;
+let isRunning = false;
+/** @type {string[]} */
+const keys = [];
+
+const claimBack = tool({
+  name: "claim_back",
+  description: "Claims a refund back.",
+  schema: z.object({ refund: z.string() }),
+  mode: "external",
+  approve: true,
+  execute: ({ refund }) => {
+    paid.splice(paid.indexOf(refund), 1);
+    return "back";
+  },
+});
+
+const refund = tool({
+  name: "refund",
+  description: "Refunds a charge.",
+  schema: z.object({ cents: z.int().min(1).describe("Amount in cents") }),
+  mode: "external",
+  approve: true,
+  preview: ({ cents }) => ({ diff: `${cents} leave`, targets: ["bank"], state: balance }),
+  undo: { tool: claimBack, within: "30m", args: { refund: result("/id") } },
+  cost: { amount: "cents", unit: "EUR" },
+  execute: (_, context) => {
+    paid.push(context.key);
+    return { id: context.key };
+  },
+});
+
+const slow = tool({
+  name: "get_slow",
+  description: "Waits.",
+  schema: z.object({ ms: z.number() }),
+  mode: "read",
+  execute: async ({ ms }, context) => {
+    isRunning = true;
+    context.progress({ left: ms });
+    for (let left = ms; left > 0; left -= 20) {
+      if (context.abortSignal.aborted) throw new Cancelled({ effect: "none" });
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return { tenant: context.tenant, user: context.userId, attempt: context.attempt };
+  },
+});
+
+const flaky = tool({
+  name: "flaky",
+  description: "Works the second time.",
+  schema: { type: "object" },
+  mode: "external",
+  approve: false,
+  key: true,
+  retry: { attempts: 3, backoff: "10ms" },
+  execute: (_, context) => {
+    keys.push(context.key);
+    if (context.attempt === 1) throw new ToolError("busy", { errorClass: "upstream" });
+    return context.attempt;
+  },
+});
+
+const lose = tool({
+  name: "lose_connection",
+  description: "Loses the connection.",
+  schema: { type: "object" },
+  mode: "external",
+  approve: false,
+  execute: () => {
+    throw new EffectUnknown("the connection broke");
+  },
+});
+
+const report = tool({
+  name: "get_report",
+  description: "Makes a report.",
+  schema: { type: "object" },
+  mode: "read",
+  execute: async (_, context) => {
+    await context.keep("report", "x".repeat(300_000), "text/plain");
+    return { success: true, message: "made", data: { pages: 3 }, nextAction: "read it" };
+  },
+});
+
+const node = new TestNode();
+/** @type {Worker} */
+let worker;
+before(async () => {
+  await node.start();
+  worker = await new Worker([refund, slow, flaky, lose, report], { url: node.url, key: KEY }).start();
+});
+after(async () => {
+  await worker.stop();
+  await node.remove();
+});
+
+test("a schema of Zod is the schema of the tool, which stays callable", () => {
+  const schema = /** @type {any} */ (refund.definition.input_schema);
+  assert.equal(schema.properties.cents.description, "Amount in cents");
+  assert.deepEqual(schema.required, ["cents"]);
+  assert.throws(() => tool({ name: "x", description: "", schema: { type: "object" }, execute: () => 1 }), /description/);
+});
+
+test("a call is approved by one, runs once and is taken back", async () => {
+  const call = await node.client.call("refund", { cents: 5 });
+  assert.equal(call.state, "waiting");
+  const wait = (await node.client.pending()).find((each) => each.call === call.call);
+  assert.equal(wait.preview.diff, "5 leave");
+  const said = await Promise.allSettled([node.client.approve(call), node.client.approve(call)]);
+  const refused = said.filter((each) => each.status === "rejected");
+  assert.equal(refused.length, 1);
+  assert.ok(refused[0].reason instanceof ApiError && refused[0].reason.code === "stale");
+  assert.deepEqual((await node.client.wait(call)).value, { id: call.call });
+  assert.deepEqual(paid, [call.call]);
+  const taken = await node.client.undo(call);
+  await node.client.approve(taken);
+  await node.client.wait(taken);
+  assert.deepEqual(paid, []);
+});
+
+test("an approval holds only for what was shown", async () => {
+  const call = await node.client.call("refund", { cents: 7 });
+  balance = 2;
+  await node.client.approve(call);
+  await eventually(async () => (await node.client.pending()).some((wait) => wait.call === call.call && wait.round > 1));
+  await node.client.deny(call, "not any more");
+  assert.equal((await node.client.wait(call)).error?.class, "denied");
+  assert.deepEqual(paid, []);
+});
+
+test("context and cancel", async () => {
+  const done = await node.client.call("get_slow", { ms: 20 });
+  assert.deepEqual(done.value, { tenant: "default", user: "admin", attempt: 1 });
+  isRunning = false;
+  const made = node.client.call("get_slow", { ms: 60_000 });
+  await eventually(async () => isRunning);
+  const session = (await node.client.request("GET", "/haft/v1/sessions")).data[0].id;
+  const { data } = await node.client.request("GET", `/haft/v1/sessions/${session}/events?limit=1000`);
+  const { call } = data.map((/** @type {any} */ each) => each.event).find((/** @type {any} */ it) => it.type === "call.started");
+  await node.client.cancel({ session, call });
+  assert.equal((await made).error?.class, "cancelled");
+});
+
+test("every attempt has the same key, and a lost connection leaves a call in doubt", async () => {
+  assert.equal((await node.client.call("flaky")).value, 2);
+  assert.equal(new Set(keys).size, 1);
+  const lost = await node.client.call("lose_connection");
+  assert.equal(lost.state, "in_doubt");
+  await node.client.settle(lost, "happened", "sent");
+  assert.equal((await node.client.wait(lost)).value, "sent");
+});
+
+test("results and artifacts", async () => {
+  const made = await node.client.call("get_report");
+  assert.deepEqual(made.value, { pages: 3 });
+  assert.equal(made.outcome.directives.next_action, "read it");
+  assert.equal(made.outcome.result.ok.artifacts[0].bytes, 300_000);
+});
+
+for (const name of ["plain", "keyed", "verified"]) {
+  test(`a worker that dies inside the effect of a ${name} tool has it once`, { timeout: 120_000 }, async () => {
+    const place = mkdtempSync(join(tmpdir(), "desk-"));
+    const env = { ...process.env, DESK: place, HAFT_URL: node.url, HAFT_API_KEY: KEY, HAFT_WORKER: `desk-${name}` };
+    const desk = fileURLToPath(new URL("desk.mjs", import.meta.url));
+    const started = () => spawn(process.execPath, [desk], { env, stdio: "ignore" });
+    const first = started();
+    const died = new Promise((resolve) => first.once("exit", resolve));
+    await eventually(async () => (await node.client.tools()).some((each) => each.name === name));
+    const call = node.client.call(name, { cents: 5 });
+    await died;
+    const second = started();
+    const made = await call;
+    assert.equal(made.state, name === "plain" ? "in_doubt" : "done", JSON.stringify(made));
+    assert.equal(readFileSync(join(place, "effects"), "utf8").trim().split("\n").length, 1);
+    assert.ok(existsSync(join(place, "once")));
+    const ended = new Promise((resolve) => second.once("exit", resolve));
+    second.kill("SIGTERM");
+    await ended;
+  });
+}
+
+test("modes and terminal results", () => {
+  assert.equal(decideToolMode("drop_table"), "destructive");
+  assert.equal(decideToolMode("getaway"), null);
+  assert.ok(isTerminalResult({ success: false }));
+  assert.ok(!isTerminalResult({ success: false, needsFollowup: true }));
+  assert.ok(isTerminalResult({ success: true, terminal: true }));
+});
