@@ -146,8 +146,8 @@ impl Place {
     }
 }
 
-/// Leaves a directory and the entries in it to their owner; returns how many were others' too. What
-/// lies deeper is out of reach with them.
+/// Leaves a directory and the entries in it to their owner; returns how many were others' too, none
+/// where there was nothing to be had. What lies deeper is out of reach with them.
 fn tighten(directory: &Path, mode: u32) -> io::Result<usize> {
     let only_owner = |path: &Path, mode: u32| {
         fs::set_permissions(path, Permissions::from_mode(mode & 0o700)).map(|()| 1)
@@ -156,8 +156,10 @@ fn tighten(directory: &Path, mode: u32) -> io::Result<usize> {
         0 => 0,
         _ => only_owner(directory, mode)?,
     };
+    let mut is_empty = true;
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
+        is_empty = false;
         let path = entry.path();
         // What is gone meanwhile needs nothing; links are nobody's to change.
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
@@ -169,7 +171,7 @@ fn tighten(directory: &Path, mode: u32) -> io::Result<usize> {
             }
         }
     }
-    Ok(n_tightened)
+    Ok(if is_empty { 0 } else { n_tightened })
 }
 
 fn not_connected(error: &haft_store::Error) -> anyhow::Error {

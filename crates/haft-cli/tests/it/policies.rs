@@ -81,7 +81,9 @@ fn d22_the_rules_of_a_data_directory_are_heard_by_every_node_of_it() {
         drop(server);
     }
     std::fs::write(data.path().join("policy.toml"), "[[rule]]\n").unwrap();
-    for args in [&["pending"][..], &["serve", "--listen", "127.0.0.1:0"], &["mcp"]] {
+    let root = tempfile::tempdir().unwrap();
+    let mcp = ["mcp", "--root", root.path().to_str().unwrap()];
+    for args in [&["pending"][..], &["serve", "--listen", "127.0.0.1:0"], &mcp] {
         let refused = haft(data.path(), args);
         assert!(refused.stderr.contains("error[bad_policy]: "), "{args:?}: {}", refused.stderr);
         assert_eq!(refused.code, 1);
