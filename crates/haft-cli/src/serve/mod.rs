@@ -387,7 +387,8 @@ async fn start(
         true => Reach::Anywhere,
         false => Reach::Public,
     };
-    let rules = MountRules { added_reach, confine: Some(confining(&args.config)) };
+    let rules =
+        MountRules { added_reach, confine: Some(confining(&args.config, &args.place.data)) };
     let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach(), rules);
     mounts.restore(args.config.servers()?, added_commands(args)).await?;
     Ok((builder.start(store)?, mounts))
