@@ -2,7 +2,7 @@
 //! process. It is what `sandbox = true` starts, and not for people.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// The configuration, for what the operator says about every sandbox.
     #[arg(long = "config")]
     config: Option<PathBuf>,
+    /// The data directory, which no root may show.
+    #[arg(long = "data")]
+    data: Option<PathBuf>,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -42,9 +45,10 @@ fn confinement(json: &str) -> Result<Confinement, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
-/// Returns what has programs run by [`run`], under what a configuration says.
-pub(crate) fn confining(config: &ConfigFile) -> Arc<Confine> {
-    let config = config.path().to_owned();
+/// Returns what has programs run by [`run`], under what a configuration says, and without a sight of
+/// the data directory.
+pub(crate) fn confining(config: &ConfigFile, data: &Path) -> Arc<Confine> {
+    let (config, data) = (config.path().to_owned(), data.display().to_string());
     Arc::new(move |confinement| {
         let json = serde_json::to_string(confinement).unwrap_or_default();
         let mut words = ["/proc/self/exe", "mcp", "confined", "--confinement", &json]
@@ -53,7 +57,7 @@ pub(crate) fn confining(config: &ConfigFile) -> Arc<Confine> {
         if config.exists() {
             words.extend(["--config".to_owned(), config.display().to_string()]);
         }
-        words.push("--".to_owned());
+        words.extend(["--data".to_owned(), data.clone(), "--".to_owned()]);
         words
     })
 }
@@ -63,6 +67,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let egress = config.operator()?.egress;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    if let Some(data) = &args.data {
+        require_apart(&args.confinement, data)?;
+    }
     let (policy, cwd) = policy(&args.confinement, egress, runtime.handle())?;
     let sandbox = Sandbox::open(&Launcher::this_program(), &policy)?;
     let mut command = Command::new(&args.command, cwd);
@@ -81,6 +88,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Exit::Exited(0) => Ok(Verdict::Holds),
         exit => Err(ended(exit).into()),
     }
+}
+
+/// Refuses a root that shows Haft's own state, or lies in it.
+fn require_apart(confinement: &Confinement, data: &Path) -> anyhow::Result<()> {
+    let data = data.canonicalize()?;
+    for root in &confinement.roots {
+        let host = Path::new(&root.host).canonicalize()?;
+        if data.starts_with(&host) || host.starts_with(&data) {
+            let what = format!("the root `{}` shows the data directory", root.host);
+            return Err(Trouble::new(Code::BadConfig, what)
+                .why("a mounted server must not reach Haft's own state")
+                .next("name another directory in `roots`, or move the data directory with --data")
+                .into());
+        }
+    }
+    Ok(())
 }
 
 fn ended(exit: Exit) -> Trouble {

@@ -145,7 +145,7 @@ async fn start(
     let builder = haft_mcp::install(builder, questions);
     let builder = haft_tools::install(builder, hands).registered()?;
     let with = (questions, key, tenant);
-    let rules = MountRules { added_reach: Reach::Public, confine: Some(confining(&config)) };
+    let rules = MountRules { added_reach: Reach::Public, confine: Some(confining(&config, data)) };
     let mounts = mounts::made(builder.registry(), store.clone(), with, Reach::Public, rules);
     let configured = args.config.clone().map(|path| ConfigFile::at(path).servers()).transpose()?;
     mounts.restore(configured.unwrap_or_default(), AddedCommands::Refused).await?;

@@ -417,7 +417,8 @@ async fn start(
         true => Reach::Anywhere,
         false => Reach::Public,
     };
-    let rules = MountRules { added_reach, confine: Some(confining(&args.config)) };
+    let rules =
+        MountRules { added_reach, confine: Some(confining(&args.config, &args.place.data)) };
     let mounts = mounts::made(builder.registry(), store.clone(), with, args.reach(), rules);
     mounts.restore(configured.servers, added_commands(args)).await?;
     Ok((builder.start(store)?, mounts, workers))

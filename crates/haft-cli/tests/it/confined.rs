@@ -133,6 +133,28 @@ fn what_makes_no_sense_for_a_sandbox_is_refused_by_name() {
     assert!(hosts.contains("http://x"), "{hosts}");
 }
 
+#[test]
+fn no_root_of_a_sandboxed_server_shows_haft_its_own_state() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    std::fs::create_dir_all(data.join("workspaces")).unwrap();
+    let beside = place.path().join("beside");
+    std::fs::create_dir(&beside).unwrap();
+    let run = |root: &Path| {
+        let confinement = json!({ "roots": [{ "host": root, "at": "/seen" }], "networking": null });
+        let data = data.to_str().unwrap();
+        let words = ["mcp", "confined", "--confinement", &confinement.to_string(), "--data", data];
+        haft(place.path(), &[&words[..], &["--", "ls", "/seen"]].concat())
+    };
+    for root in [place.path(), &data, &data.join("workspaces")] {
+        let refused = run(root);
+        assert_ne!(refused.code, 0, "{}", refused.stdout);
+        assert!(refused.stderr.contains("shows the data directory"), "{}", refused.stderr);
+    }
+    let fine = run(&beside);
+    assert_eq!((fine.code, fine.stdout.as_str()), (0, ""), "{}", fine.stderr);
+}
+
 /// X16: an admin who adds a server over HTTP does not lead this node into its own network.
 #[test]
 fn x16_a_server_that_an_admin_adds_is_on_the_public_internet() {
