@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, browser, clients, dist, features, fuzz, guides, outside, tidy, transcript};
+use crate::{Verdict, browser, clients, dist, features, guides, outside, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -66,8 +66,6 @@ enum Run {
     Dist,
     /// The commands in the guides and the examples.
     Guides,
-    /// What reads other people's bytes, with coverage, for a few seconds each.
-    Fuzz,
     /// A crate outside the workspace.
     Outside,
     Tidy,
@@ -198,13 +196,6 @@ static STEPS: &[Step] = &[
         advice: "run one document alone with `cargo xtask guides NAME`",
     },
     Step {
-        name: "fuzz",
-        needs: Needs::System,
-        applies: Applies::Always,
-        run: Run::Fuzz,
-        advice: "run what is in tests/fuzz/found again with the program that is named",
-    },
-    Step {
         name: "outside",
         needs: Needs::Toolchain,
         applies: Applies::Always,
@@ -333,7 +324,6 @@ impl Run {
             Run::Browser => browser::run(root),
             Run::Clients => clients::run(root),
             Run::Features => features::run(root),
-            Run::Fuzz => fuzz::run(root, fuzz::BRIEF),
             Run::Outside => outside::run(root),
             Run::Dist => dist::run_step(root),
             Run::Guides => guides::run(root, ""),

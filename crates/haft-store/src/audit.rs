@@ -34,14 +34,21 @@ pub struct AuditReport {
     pub erasures: u64,
     /// The hash of each entry of the record of authority, in order.
     pub authority: Vec<Digest>,
-    /// Where sessions say that the record of authority ended when they were opened.
-    pub anchors: Vec<(SessionId, Head)>,
-    /// The sessions that were erased.
-    pub(crate) erased: BTreeSet<SessionId>,
-    /// Where logs ended when someone last looked; what they saw has to be there still.
-    pub(crate) seen: BTreeMap<SessionId, Head>,
+    /// What the parts of a check tell each other.
+    pub(crate) notes: Box<Notes>,
     /// What is wrong, in the order in which it was found.
     pub findings: Vec<AuditFinding>,
+}
+
+/// What the parts of a check tell each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Notes {
+    /// Where sessions say that the record of authority ended when they were opened.
+    anchors: Vec<(SessionId, Head)>,
+    /// The sessions that were erased.
+    erased: BTreeSet<SessionId>,
+    /// Where logs ended when someone last looked; what they saw has to be there still.
+    pub(crate) seen: BTreeMap<SessionId, Head>,
 }
 
 /// A log of which every entry is as it was written.
@@ -135,7 +142,7 @@ impl AuditReport {
             }
         }
         self.erasures = erased.len() as u64;
-        self.erased = erased.iter().map(|one| one.session).collect();
+        self.notes.erased = erased.iter().map(|one| one.session).collect();
     }
 
     /// Takes in the record of authority, in order, and holds it against where sessions say that it
@@ -155,7 +162,7 @@ impl AuditReport {
             head = follows;
         }
         self.authority = entries.iter().map(|entry| entry.hash).collect();
-        for (session, anchor) in std::mem::take(&mut self.anchors) {
+        for (session, anchor) in std::mem::take(&mut self.notes.anchors) {
             if !self.has_authority(anchor) {
                 let message = format!(
                     "the record of authority does not have entry {} as it was when the session was \
@@ -164,21 +171,22 @@ impl AuditReport {
                 );
                 self.find(Damage::Authority, Some(session), message);
             }
-            self.anchors.push((session, anchor));
         }
     }
 
     /// Begins with where logs ended when someone last looked.
     pub(crate) fn against(seen: &BTreeMap<SessionId, Head>) -> Self {
-        Self { seen: seen.clone(), ..Self::default() }
+        let notes = Notes { seen: seen.clone(), ..Notes::default() };
+        Self { notes: Box::new(notes), ..Self::default() }
     }
 
     /// Finds the logs that someone has seen and that are neither there nor erased.
     pub(crate) fn take_gone(&mut self) {
         let logs: BTreeSet<SessionId> = self.logs.iter().map(|log| log.session).collect();
         let told: BTreeSet<SessionId> = self.findings.iter().filter_map(|it| it.session).collect();
-        for session in self.seen.clone().into_keys() {
-            let is_known = [&logs, &told, &self.erased].iter().any(|it| it.contains(&session));
+        for session in std::mem::take(&mut self.notes.seen).into_keys() {
+            let is_known =
+                [&logs, &told, &self.notes.erased].iter().any(|it| it.contains(&session));
             if !is_known {
                 let message = "it was there when the checkpoint was made, and is gone";
                 self.find(Damage::Log, Some(session), message);
@@ -215,7 +223,7 @@ impl AuditReport {
         match folded {
             Ok(fold) => {
                 self.logs.push(AuditedLog { session: stored.session, head: fold.head });
-                self.anchors.extend(fold.anchor.map(|anchor| (stored.session, anchor)));
+                self.notes.anchors.extend(fold.anchor.map(|anchor| (stored.session, anchor)));
                 if fold.is_unlike_seen() {
                     let message = "its log is not the one that the checkpoint saw";
                     self.find(Damage::Log, Some(stored.session), message);

@@ -1,7 +1,7 @@
 //! The text that people decide by: nothing in it is hidden, reordered or stacked.
 #![no_main]
 
-use haft_core::legible::legible;
+use haft_core::legible;
 use libfuzzer_sys::fuzz_target;
 
 /// Characters that a reader does not see, or that change how the text around them is read, except

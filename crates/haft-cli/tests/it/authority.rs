@@ -91,36 +91,6 @@ fn a_key_that_nobody_made_opens_nothing_and_is_found() {
     assert_eq!(status_with(&server, &key).0, 200, "who has a key goes on");
 }
 
-// Issue 19: a grant that was put into the database, or brought back, lets nothing through.
-#[test]
-fn a_grant_that_nobody_gave_lets_nothing_through() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Serving::start(data.path(), None);
-    let arguments = json!({"arguments": {"path": "/workspace/a", "content": "x"}});
-    let asked = server.post("/haft/v1/tools/write/call", &arguments);
-    assert_eq!(asked["state"], "waiting", "without a grant it asks: {asked}");
-    let (status, given) =
-        server.ask("POST", "/haft/v1/grants", &json!({"tool": "write", "holder": "tenant"}));
-    assert_eq!(status, 200, "{given}");
-    let ran = server.post("/haft/v1/tools/write/call", &arguments);
-    assert_eq!(ran["state"], "done", "with a grant it runs: {ran}");
-    let id = given["grant"]["id"].as_str().unwrap();
-    let (status, revoked) = server.ask("DELETE", &format!("/haft/v1/grants/{id}"), &Value::Null);
-    assert_eq!(status, 200, "{revoked}");
-    let key = stopped(server);
-    // The revocation is taken out, so that the grant as it was before is the latest again.
-    let changed = database(data.path())
-        .execute("DELETE FROM versions WHERE space = 'grants' AND digest IS NULL", []);
-    assert_eq!(changed.unwrap(), 1);
-    let server = Serving::start(data.path(), Some(&key));
-    let asked = server.post("/haft/v1/tools/write/call", &arguments);
-    assert_eq!(asked["state"], "waiting", "{asked}");
-    stopped(server);
-    let found = haft(data.path(), &["audit", "verify"]);
-    assert_eq!(found.code, 1, "{found:?}");
-    assert!(found.stdout.contains("was recorded and is gone"), "{found:?}");
-}
-
 // Issue 19: whoever cuts off the end of the record with what it tells of is found by a session that
 // was opened since, and by a checkpoint in any case.
 #[test]

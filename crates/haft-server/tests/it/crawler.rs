@@ -343,9 +343,11 @@ async fn no_path_leads_to_what_is_somebody_elses() {
                 let (expected, otherwise) =
                     answered(who, &method, &filled(path, &nothing), &body).await;
                 let (found, known) = (words(&answer, &ids), words(&otherwise, &nothing));
-                // What a key may not do at all it may not do to anything.
+                // What a key may not do at all it may not do to anything; 204 says that there is
+                // nothing to go on with.
                 let is_form = method == "POST" && path.starts_with("/v1/skills");
-                let is_refused = matches!(status, 403 | 404 | 405) || (is_form && status == 400);
+                let is_refused =
+                    matches!(status, 204 | 403 | 404 | 405) || (is_form && status == 400);
                 if !is_refused || (status, &found) != (expected, &known) {
                     let said = format!("{status} {found}, and of nothing {expected} {known}");
                     wrong.push(format!("{name}: {method} {at}: {said}"));

@@ -110,7 +110,7 @@ impl Reading<'_> {
             let page = self.page(after.take()).await?;
             for session in &page {
                 let Some(mut stored) = self.session(*session).await? else { continue };
-                stored.seen = report.seen.get(session).copied();
+                stored.seen = report.notes.seen.get(session).copied();
                 let folded = self.fold(&stored).await?;
                 report.take(&stored, folded);
             }

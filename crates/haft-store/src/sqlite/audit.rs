@@ -126,7 +126,7 @@ fn sessions(connection: &Connection, report: &mut AuditReport) -> Result<(), Fau
     let mut calls = Calls::read(&mut statement)?;
     for (stored, log) in stored_sessions(connection)? {
         let mut stored = complete(connection, stored, log.key, &mut calls)?;
-        stored.seen = report.seen.get(&stored.session).copied();
+        stored.seen = report.notes.seen.get(&stored.session).copied();
         let folded = fold(connection, &stored, &log);
         report.take(&stored, folded);
     }

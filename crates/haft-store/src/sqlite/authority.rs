@@ -15,7 +15,7 @@ const COLUMNS: &str = "number, tenant, space, key, version, digest, author, at, 
 
 impl Sqlite {
     pub(crate) async fn authority_head(&self) -> Result<Head, Error> {
-        self.read(|connection| head(connection)).await
+        self.read(head).await
     }
 }
 
