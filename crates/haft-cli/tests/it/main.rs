@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken assumption fails the test")]
 
 mod bench;
+mod breakage;
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
 mod commands;
 mod doctor;
 mod duel;
+mod fault_table;
 mod faults;
 mod golden;
 #[expect(clippy::disallowed_methods, reason = "the mounted server is a process of its own")]
@@ -24,6 +26,7 @@ mod outlived;
 mod policies;
 mod pty;
 mod readiness;
+mod reading;
 mod serve;
 mod serving;
 mod settling;
