@@ -449,10 +449,11 @@ impl<P: Performer> SessionTask<P> {
             let term = self.shared.current_term().await?;
             let mut slots = Vec::new();
             if follow == Follow::All {
-                self.run_ahead(&mut decision).await;
-                slots = self.take_free_slots(&mut decision);
+                self.run_ahead(&mut decision, now).await;
+                slots = self.take_free_slots(&mut decision, now);
             }
-            let mut append = self.append(self.shared.clock.now(), &mut decision);
+            // The moment of the decision: replaying the log must lead to the same state.
+            let mut append = self.append(now, &mut decision);
             append.request.clone_from(&request);
             self.shared.observer.pass(Boundary::Decided);
             match self.shared.store.append(&append).await {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_core::Timestamp;
 use haft_core::session::{Decision, Effect, Input, Open, decide};
 use tokio::time::Instant;
 
@@ -19,7 +20,7 @@ impl<P: Performer> SessionTask<P> {
     /// Runs what a decision would have run after it is recorded, if all of that may run before,
     /// and adds to the decision what comes of it. Whoever listens to every step hears them in
     /// their order, so then nothing is run ahead.
-    pub(super) async fn run_ahead(&mut self, decision: &mut Decision) {
+    pub(super) async fn run_ahead(&mut self, decision: &mut Decision, now: Timestamp) {
         let Some(open) = decision.state.as_open() else { return };
         if self.shared.live.steps_are_heard()
             || decision.effects.is_empty()
@@ -40,7 +41,7 @@ impl<P: Performer> SessionTask<P> {
             match work.ended_by(until).await {
                 Some(input) => {
                     self.shared.observer.pass(Boundary::JobEnded);
-                    self.add(decision, input);
+                    self.add(decision, now, input);
                 }
                 None => self.leave_running(work),
             }
@@ -60,8 +61,8 @@ impl<P: Performer> SessionTask<P> {
         open.call(*call).is_some_and(|call| self.shared.performer.leaves_no_trace(open, call))
     }
 
-    pub(super) fn add(&self, decision: &mut Decision, input: Input) {
-        let now = self.shared.clock.now();
+    /// Decides what follows as of the moment of the decision, with which it is recorded.
+    pub(super) fn add(&self, decision: &mut Decision, now: Timestamp, input: Input) {
         match decide(&decision.state, now, input) {
             Ok(next) => {
                 decision.events.extend(next.events);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use haft_core::CallId;
 use haft_core::session::{Decision, Effect, Input, SlotTaken, State};
 use haft_core::tool::Pool;
+use haft_core::{CallId, Timestamp};
 
 use super::{Letter, SessionTask};
 use crate::cancellation::CancellationToken;
@@ -16,14 +16,18 @@ use crate::pools::Slot;
 impl<P: Performer> SessionTask<P> {
     /// Takes places for the calls that a decision would queue, as far as there is room, and adds
     /// to the decision that they start: queued and started are then one write.
-    pub(super) fn take_free_slots(&self, decision: &mut Decision) -> Vec<(CallId, Slot)> {
+    pub(super) fn take_free_slots(
+        &self,
+        decision: &mut Decision,
+        now: Timestamp,
+    ) -> Vec<(CallId, Slot)> {
         let queued: Vec<CallId> = decision.effects.iter().filter_map(queued_call).collect();
         let mut slots = Vec::new();
         for call in queued {
             let pools = pools_of(&decision.state, call);
             let Some(slot) = self.shared.pools.try_take(&pools) else { continue };
             decision.effects.retain(|effect| queued_call(effect) != Some(call));
-            self.add(decision, Input::SlotTaken(SlotTaken { call }));
+            self.add(decision, now, Input::SlotTaken(SlotTaken { call }));
             slots.push((call, slot));
         }
         slots
