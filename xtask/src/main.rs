@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `bench`, `docs` and `dist`.
+//! The project's own chores: `cargo xtask test`, `faults`, `tidy`, `bench`, `docs` and `dist`.
 //!
 //! This file only reads the arguments and turns a result into an exit code. Exit codes: 0 all is
 //! well, 1 something was found or failed, 2 the arguments make no sense.
@@ -9,6 +9,7 @@ mod browser;
 mod clients;
 mod dist;
 mod document;
+mod faults;
 mod features;
 mod fuzz;
 mod guides;
@@ -35,6 +36,9 @@ usage: cargo xtask <chore>
   test         every check and every test, the quick ones first
   test fast    the same without the steps that need more than the toolchain
   test from S  the same from the step S on, for whoever has just mended it
+  faults       the fault table: the real server with full disks, lost files, databases that do not
+               write, kills and retries, against a counter of effects outside; about 2 minutes
+  faults --long [NAME]  the same with many rounds each; NAME: only faults whose name contains it
   guides NAME  run the documents whose path contains NAME, as `test` runs all of them
   features     the crate `haft` with each set of features that a user may choose
   fuzz [S]     what reads other people's bytes, with coverage, S seconds each (default 10)
@@ -72,6 +76,7 @@ enum Chore {
     CliReference,
     Dist(dist::Order),
     Docs,
+    Faults(faults::Order),
     Features,
     Fuzz(u32),
     Guides(String),
@@ -97,6 +102,7 @@ impl Chore {
             ["bench", "brief"] => Some(Chore::Bench(Extent::Brief)),
             ["dist", rest @ ..] => dist::Order::parse(rest).map(Chore::Dist),
             ["docs"] => Some(Chore::Docs),
+            ["faults", rest @ ..] => faults::Order::parse(rest).map(Chore::Faults),
             ["features"] => Some(Chore::Features),
             ["fuzz"] => Some(Chore::Fuzz(fuzz::BRIEF)),
             ["fuzz", seconds] => seconds.parse().ok().map(Chore::Fuzz),
@@ -118,6 +124,7 @@ impl Chore {
             Chore::CliReference => transcript::write_cli_reference(root),
             Chore::Dist(order) => dist::run(root, order),
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
+            Chore::Faults(order) => faults::run(root, order),
             Chore::Features => features::run(root),
             Chore::Fuzz(seconds) => fuzz::run(root, *seconds),
             Chore::Outside => outside::run(root),
@@ -157,6 +164,9 @@ mod tests {
         assert_eq!(Chore::parse(&["bench"]), Some(Chore::Bench(Extent::Whole)));
         assert_eq!(Chore::parse(&["bench", "brief"]), Some(Chore::Bench(Extent::Brief)));
         assert_eq!(Chore::parse(&["docs"]), Some(Chore::Docs));
+        let short = Chore::Faults(faults::Order::default());
+        assert_eq!(Chore::parse(&["faults"]), Some(short));
+        assert!(matches!(Chore::parse(&["faults", "--long"]), Some(Chore::Faults(_))));
         assert_eq!(Chore::parse(&["features"]), Some(Chore::Features));
         assert_eq!(Chore::parse(&["fuzz"]), Some(Chore::Fuzz(fuzz::BRIEF)));
         assert_eq!(Chore::parse(&["fuzz", "60"]), Some(Chore::Fuzz(60)));

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::metadata::{self, Package};
 use crate::programs::{self, Program};
-use crate::{Verdict, browser, clients, dist, features, guides, outside, tidy, transcript};
+use crate::{Verdict, browser, clients, dist, faults, features, guides, outside, tidy, transcript};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
@@ -60,6 +60,8 @@ enum Run {
     Browser,
     /// The official SDKs against the real binary.
     Clients,
+    /// The short form of the fault table.
+    Faults,
     /// The library with each set of features that a user may choose.
     Features,
     /// Every artifact of a release, made from the binary of the tests, installed and used.
@@ -138,6 +140,13 @@ static STEPS: &[Step] = &[
         applies: Applies::Always,
         run: Run::Nextest { otherwise: &["test", "--workspace", "--lib", "--bins", "--tests"] },
         advice: "run one test alone with `cargo test -p CRATE TEST_NAME`",
+    },
+    Step {
+        name: "faults",
+        needs: Needs::System,
+        applies: Applies::Always,
+        run: Run::Faults,
+        advice: "play one fault alone with `cargo xtask faults NAME`; the program is crates/haft-cli/tests/faults",
     },
     Step {
         name: "npm",
@@ -323,6 +332,7 @@ impl Run {
             Run::Install(program) => programs::install(program),
             Run::Browser => browser::run(root),
             Run::Clients => clients::run(root),
+            Run::Faults => faults::run(root, &faults::Order::default()),
             Run::Features => features::run(root),
             Run::Outside => outside::run(root),
             Run::Dist => dist::run_step(root),
@@ -401,6 +411,7 @@ mod tests {
                 "pgbouncer",
                 "strace",
                 "python",
+                "faults",
                 "npm",
                 "clients",
                 "chromium",

@@ -5,14 +5,15 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use crate::breakage::{FailingSyncs, SmallDisk, psql};
 use crate::cluster::{self, Cluster};
 use crate::commands::{Ended, haft};
+use crate::mcp::meta;
 use crate::serving::{PATIENCE, Serving};
 
 /// Asks a probe; returns its status and what it says is wrong.
@@ -255,34 +256,48 @@ fn rows_that_were_removed_are_found_and_made_anew_from_the_log() {
     assert!(repair.stderr.contains("restore a backup"), "{repair:?}");
 }
 
-/// A file system of its own in memory, taken away with the test.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    fn mount(megabytes: u32) -> Option<Self> {
-        let disk = tempfile::tempdir().unwrap();
-        let size = format!("size={megabytes}m");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(disk.path())
-            .stderr(Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then_some(Self(disk))
-    }
-
-    /// Writes until nothing more fits.
-    fn fill(&self) {
-        use std::io::Write as _;
-        let mut filler = std::fs::File::create(self.0.path().join("filler")).unwrap();
-        for len in [1 << 16, 1 << 12, 1] {
-            while filler.write_all(&vec![0; len]).is_ok() {}
-        }
-    }
+/// What does something at each surface: its path, headers and body.
+fn surfaces(session: &str) -> Vec<(String, String, Value)> {
+    let said = json!({ "type": "user.message", "content": [{ "type": "text", "text": "go" }] });
+    let run = json!({
+        "threadId": "t", "runId": "r", "tools": [], "context": [], "state": null,
+        "messages": [{ "id": "m", "role": "user", "content": "go" }],
+    });
+    let parts = json!([{ "type": "text", "text": "go" }]);
+    let chat = json!({ "id": "c", "messages": [{ "id": "m", "role": "user", "parts": parts }] });
+    let arguments = json!({ "command": "echo hello" });
+    let params = json!({ "name": "shell_run", "arguments": arguments, "_meta": meta() });
+    let over_mcp = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let mcp_headers = "content-type: application/json\r\n\
+        accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n\
+        mcp-method: tools/call\r\nmcp-name: shell_run\r\n";
+    let demo = json!({ "agent": "agent_demo", "environment_id": "env_demo" });
+    let plain = [
+        ("/v1/sessions".to_owned(), demo),
+        (format!("/v1/sessions/{session}/events"), json!({ "events": [said] })),
+        ("/haft/v1/sessions".to_owned(), json!({ "agent": "agent_demo" })),
+        (format!("/haft/v1/sessions/{session}/messages"), json!({ "text": "go" })),
+        ("/haft/v1/tools/shell_run/call".to_owned(), json!({ "arguments": arguments })),
+        ("/ag-ui/agent_demo".to_owned(), run),
+        ("/chat/agent_demo".to_owned(), chat),
+    ];
+    let plain = plain.map(|(path, body)| (path, String::new(), body));
+    let over_mcp = ("/mcp".to_owned(), mcp_headers.to_owned(), over_mcp);
+    plain.into_iter().chain([over_mcp]).collect()
 }
 
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
+/// Asks for something at each surface, with a key and without, while the store does not write.
+#[track_caller]
+fn are_unavailable(server: &Serving, session: &str) {
+    for (path, headers, body) in surfaces(session) {
+        for key in ["", "idempotency-key: in-trouble\r\n"] {
+            let headers = format!("x-api-key: {}\r\n{headers}{key}", server.key);
+            let body = body.to_string();
+            let answer = server.attempt(("POST", &path), &headers, &body, PATIENCE);
+            let (status, head, body) = answer.unwrap_or_else(|| panic!("{path}: no answer"));
+            assert_eq!(status, 503, "{path} {key}: {body}");
+            assert!(head.to_lowercase().contains("retry-after: "), "{path} {key}: {head}");
+        }
     }
 }
 
@@ -295,7 +310,7 @@ fn left_out(what: &str) {
 #[test]
 fn a_server_on_a_full_disk_is_not_ready_and_is_again_when_there_is_room() {
     let Some(disk) = SmallDisk::mount(24) else { return left_out("a full disk") };
-    let server = Serving::start(disk.0.path(), None);
+    let server = Serving::start(disk.path(), None);
     let acknowledged: Vec<_> = (0..5).map(|_| open(&server).unwrap()).collect();
     assert_eq!(probe(&server, "/readyz").0, 200);
     assert_eq!(gauge(&server, "haft_store_writable"), Some(1));
@@ -305,33 +320,11 @@ fn a_server_on_a_full_disk_is_not_ready_and_is_again_when_there_is_room() {
     assert_eq!(gauge(&server, "haft_store_writable"), Some(0));
     assert_eq!(gauge(&server, "haft_store_reachable"), Some(1));
     assert_eq!(probe(&server, "/healthz").0, 200, "no restart is needed");
-    std::fs::remove_file(disk.0.path().join("filler")).unwrap();
+    are_unavailable(&server, &acknowledged[0]);
+    disk.clear();
     until(&server, "/readyz", 200);
     open(&server).unwrap();
     assert!(acknowledged.iter().all(|session| is_there(&server, session)));
-}
-
-/// Makes every sync of a process fail until it is dropped.
-struct FailingSyncs(Child);
-
-impl FailingSyncs {
-    fn of(server: &Serving) -> Option<Self> {
-        let strace = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "strace", "-f", "-qq", "-o", "/dev/null"])
-            .args(["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO"])
-            .args(["-p", &server.process.id().to_string()])
-            .stderr(Stdio::null())
-            .spawn();
-        strace.ok().map(Self)
-    }
-}
-
-impl Drop for FailingSyncs {
-    fn drop(&mut self) {
-        // It ends with the process that it traces.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
 }
 
 // E4: after a failed sync it was ready for ever, and nothing started it again.
@@ -360,16 +353,6 @@ fn after_a_failed_sync_only_a_restart_helps_and_the_server_says_so() {
     assert!(acknowledged.iter().all(|session| is_there(&server, session)));
 }
 
-fn psql(cluster: &Cluster, sql: &str) {
-    let output = Command::new("psql")
-        .arg(cluster.url())
-        .args(["-qc", "SET default_transaction_read_only = off", "-c", sql])
-        .args(["-c", "SELECT pg_reload_conf()"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 // E4: ready over a read-only database and while commits hang; no metrics during an outage.
 #[test]
 fn a_server_says_that_its_database_is_away_or_does_not_write() {
@@ -380,7 +363,7 @@ fn a_server_says_that_its_database_is_away_or_does_not_write() {
     let (data, url) = (tempfile::tempdir().unwrap(), cluster.url());
     let server = Serving::start_with(data.path(), None, &["--database-url", &url]);
     assert_eq!(probe(&server, "/readyz").0, 200);
-    open(&server).unwrap();
+    let session = open(&server).unwrap();
     assert_eq!(gauge(&server, "haft_calls_in_doubt"), Some(0));
     assert!(gauge(&server, "haft_node_lease_age_seconds").is_some());
 
@@ -396,12 +379,14 @@ fn a_server_says_that_its_database_is_away_or_does_not_write() {
     assert_eq!(gauge(&server, "haft_store_writable"), Some(0));
     assert_eq!(gauge(&server, "haft_calls_in_doubt"), Some(0), "as it was read last");
     assert_eq!(probe(&server, "/healthz").0, 200, "no restart is needed");
+    are_unavailable(&server, &session);
     cluster.start_again();
     until(&server, "/readyz", 200);
 
     psql(&cluster, "ALTER SYSTEM SET default_transaction_read_only = on");
     let said = until(&server, "/readyz", 503);
     assert!(said.contains("read-only"), "{said}");
+    are_unavailable(&server, &session);
     psql(&cluster, "ALTER SYSTEM SET default_transaction_read_only = off");
     until(&server, "/readyz", 200);
 

@@ -5,6 +5,7 @@
 mod agent;
 mod authority;
 mod bench;
+mod breakage;
 #[path = "../../../haft-store/tests/it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the store's tests, which use more of it")]
 mod cluster;
@@ -13,6 +14,7 @@ mod confined;
 mod doctor;
 mod duel;
 mod egress;
+mod fault_table;
 mod faults;
 mod git_attacks;
 mod golden;
@@ -30,6 +32,7 @@ mod own_state;
 mod policies;
 mod pty;
 mod readiness;
+mod reading;
 mod serve;
 mod served_tools;
 mod serving;

@@ -154,7 +154,19 @@ pub(crate) fn meta() -> Value {
 
 /// Calls a tool over `/mcp`.
 fn call_over_http(server: &Serving, key: &str, tool: &str, arguments: &Value) -> Value {
-    let params = json!({"name": tool, "arguments": arguments, "_meta": meta()});
+    let answer = answer_over_http(server, key, (tool, arguments), meta());
+    assert!(answer["result"].is_object(), "{answer}");
+    answer["result"].clone()
+}
+
+/// The same with metadata of the request; returns the whole answer.
+fn answer_over_http(
+    server: &Serving,
+    key: &str,
+    (tool, arguments): (&str, &Value),
+    meta: Value,
+) -> Value {
+    let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let headers = format!(
         "authorization: Bearer {key}\r\ncontent-type: application/json\r\n\
@@ -163,7 +175,7 @@ fn call_over_http(server: &Serving, key: &str, tool: &str, arguments: &Value) ->
     );
     let (status, answer) = server.raw("POST", "/mcp", &headers, &body.to_string());
     assert_eq!(status, 200, "{answer}");
-    answer["result"].clone()
+    answer
 }
 
 pub(crate) fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
@@ -214,6 +226,47 @@ fn a_gated_call_outlives_its_client_and_its_server_and_takes_effect_once() {
     let done = client.call("await_call", &json!({"handle": handle}));
     assert_eq!(done["content"][0]["text"], "paid", "{done}");
     client.kill();
+    assert_eq!(ground.effects(), ["echo"], "once");
+}
+
+// E1: a call over MCP has a key, too. It holds across a kill, and for a call that has been done.
+#[test]
+fn a_call_over_mcp_with_a_key_is_made_once_also_through_a_kill() {
+    let ground = Ground::new();
+    ground.mount();
+    let boss = ground.key("boss", &["admin"]);
+    let mut server = ground.serve(&boss, &[]);
+    let mut keyed = meta();
+    keyed["haft/idempotencyKey"] = json!("order-17");
+    let call = |server: &Serving, text: &str| {
+        until(|| {
+            let mounted = server.get("/haft/v1/mcp/servers/peer");
+            (mounted["tools"]["echo"] == "peer_echo").then_some(())
+        });
+        let arguments = json!({ "text": text });
+        answer_over_http(server, &boss, ("peer_echo", &arguments), keyed.clone())
+    };
+    let handle = |answer: &Value| {
+        let handle = answer["result"]["_meta"]["haft/pending"]["handle"].as_str();
+        handle.unwrap_or_else(|| panic!("it does not wait: {answer}")).to_owned()
+    };
+    let first = handle(&call(&server, "paid"));
+    assert_eq!(handle(&call(&server, "paid")), first, "one call waits");
+    drop(server);
+    server = ground.serve(&boss, &[]);
+    assert_eq!(handle(&call(&server, "paid")), first, "also after a kill");
+    let pending = server.get("/haft/v1/pending");
+    assert_eq!(pending["data"].as_array().unwrap().len(), 1, "{pending}");
+    let reused = call(&server, "paid to someone else");
+    assert_eq!(reused["error"]["data"]["code"], "idempotency_key_reused", "{reused}");
+    let (session, id) = first.split_once('.').unwrap();
+    let resolve = format!("/haft/v1/sessions/{session}/calls/{id}/resolve");
+    server.post(&resolve, &json!({ "type": "approve" }));
+    let done = until(|| {
+        let answer = call(&server, "paid");
+        (answer["result"]["content"][0]["text"] == "paid").then_some(answer)
+    });
+    assert!(done["result"]["isError"] != true, "{done}");
     assert_eq!(ground.effects(), ["echo"], "once");
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cluster::{self, Cluster};
+use crate::commands::{Ended, haft};
 use crate::serving::Serving;
 
 /// When the server is killed: when its answer begins, or so long after the request was sent.
@@ -89,6 +90,49 @@ fn done_once(start: &dyn Fn(Option<&str>) -> Serving) {
     let calls: Vec<_> = calls.filter(|wait| wait["tool"] == "shell_run").collect();
     assert_eq!(calls.len(), 1, "one call waits for its approval: {pending}");
     assert_eq!(calls[0]["call"], answer["call"], "{pending}");
+}
+
+// E1: by the command, over a server, through a kill of it, and without one.
+#[test]
+fn a_command_with_an_idempotency_key_calls_its_tool_once() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let call = |command: &str| {
+        let arguments = json!({ "command": command }).to_string();
+        let key = ["--idempotency-key", "order-17", "--json"];
+        let call = ["tools", "call", "shell_run", "--args", &arguments];
+        haft(data, &[&call[..], &key].concat())
+    };
+    let waits = |ended: &Ended| {
+        assert_eq!(ended.code, 3, "{ended:?}");
+        ended.json()["call"].as_str().unwrap().to_owned()
+    };
+    let server = Serving::start(data, None);
+    let key = server.key.clone();
+    let first = waits(&call("echo ran >> mark"));
+    assert_eq!(waits(&call("echo ran >> mark")), first);
+    drop(server);
+    assert_eq!(waits(&call("echo ran >> mark")), first, "without a server");
+    let server = Serving::start(data, Some(&key));
+    assert_eq!(waits(&call("echo ran >> mark")), first);
+    let reused = call("echo other >> mark");
+    assert!(reused.stderr.contains("used for another request"), "{reused:?}");
+    assert_eq!(server.get("/haft/v1/pending")["data"].as_array().unwrap().len(), 1);
+    let approved = haft(data, &["approve", &first]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    let done = call("echo ran >> mark");
+    assert_eq!((done.code, &done.json()["call"]), (0, &json!(first)), "{done:?}");
+    assert_eq!(marks(data), 1);
+}
+
+/// How often the command ran, over all workspaces.
+fn marks(data: &Path) -> usize {
+    let workspaces = std::fs::read_dir(data.join("workspaces")).unwrap();
+    let marks = workspaces.map(|workspace| {
+        let mark = workspace.unwrap().path().join("mark");
+        std::fs::read_to_string(mark).unwrap_or_default().lines().count()
+    });
+    marks.sum()
 }
 
 #[test]

@@ -89,6 +89,35 @@ impl Serving {
         connection
     }
 
+    /// Sends a request that may come to nothing: returns status, head and body of the answer, or
+    /// nothing if there was no whole answer within a time.
+    pub(crate) fn attempt(
+        &self,
+        (method, path): (&str, &str),
+        headers: &str,
+        body: &str,
+        patience: Duration,
+    ) -> Option<(u16, String, Value)> {
+        let mut connection = TcpStream::connect(&self.address).ok()?;
+        connection.set_read_timeout(Some(patience)).ok()?;
+        let (address, length) = (&self.address, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             content-length: {length}\r\n{headers}\r\n{body}"
+        );
+        connection.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        // An answer that was cut off is none; probes answer in plain text.
+        let body = match head.to_ascii_lowercase().contains("application/json") {
+            true => serde_json::from_str(body).ok()?,
+            false => Value::Null,
+        };
+        Some((status, head.to_owned(), body))
+    }
+
     pub(crate) fn raw(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, Value) {
         let mut answer = String::new();
         self.connect(method, path, headers, body).read_to_string(&mut answer).unwrap();

@@ -1,8 +1,6 @@
 //! Event streams of a running server: what they cost while nothing happens, what slow readers of
 //! them cost, and that nothing of a session is missed by them.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -19,27 +17,6 @@ const N_QUIET: usize = 1_000;
 const QUIET_FOR: Duration = Duration::from_secs(12);
 
 impl Serving {
-    fn stream(&self, path: &str, after: Option<&str>) -> Events {
-        let after = after.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
-        let headers = format!("x-api-key: {}\r\n{after}", self.key);
-        let mut lines = BufReader::new(self.connect("GET", path, &headers, ""));
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        assert_eq!(line, "HTTP/1.1 200 OK\r\n", "{path}");
-        while line != "\r\n" {
-            line.clear();
-            lines.read_line(&mut line).unwrap();
-        }
-        Events { chunks: lines, unread: String::new() }
-    }
-
-    fn metric(&self, name: &str) -> u64 {
-        let mut page = String::new();
-        self.connect("GET", "/metrics", "", "").read_to_string(&mut page).unwrap();
-        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.unwrap_or_else(|| panic!("{name}: {page}")).parse().unwrap()
-    }
-
     /// The resident memory of the server.
     fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
@@ -73,69 +50,6 @@ impl Serving {
             assert_eq!(status, 200, "{body}");
         }
     }
-}
-
-/// A stream that is being read.
-struct Events {
-    chunks: BufReader<TcpStream>,
-    unread: String,
-}
-
-#[derive(Debug, Clone)]
-struct Event {
-    kind: String,
-    id: Option<String>,
-    data: String,
-}
-
-impl Events {
-    /// Reads the next event; nothing at the end of the stream.
-    fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some((event, rest)) = self.unread.split_once("\n\n") {
-                let (event, rest) = (parsed(event), rest.to_owned());
-                self.unread = rest;
-                match event {
-                    Some(event) => return Some(event),
-                    None => continue,
-                }
-            }
-            let mut len = String::new();
-            self.chunks.read_line(&mut len).unwrap();
-            let len = usize::from_str_radix(len.trim(), 16).unwrap();
-            let mut chunk = vec![0; len + 2];
-            self.chunks.read_exact(&mut chunk).unwrap();
-            if len == 0 {
-                return None;
-            }
-            self.unread.push_str(std::str::from_utf8(&chunk[..len]).unwrap());
-        }
-    }
-
-    fn until(&mut self, kind: &str) -> Vec<Event> {
-        let mut events = Vec::new();
-        loop {
-            let event = self.next().unwrap_or_else(|| panic!("no {kind} in {events:?}"));
-            events.push(event.clone());
-            if event.kind == kind {
-                return events;
-            }
-        }
-    }
-}
-
-/// Reads an event as the standard says: data of several lines are one text.
-fn parsed(text: &str) -> Option<Event> {
-    let (mut kind, mut id, mut data) = (String::new(), None, Vec::new());
-    for line in text.lines() {
-        match line.split_once(": ") {
-            Some(("event", value)) => kind = value.to_owned(),
-            Some(("id", value)) => id = Some(value.to_owned()),
-            Some(("data", value)) => data.push(value),
-            _ => {}
-        }
-    }
-    (!data.is_empty()).then(|| Event { kind, id, data: data.join("\n") })
 }
 
 #[test]

@@ -197,8 +197,24 @@ impl McpServer {
 pub(super) fn trouble(error: &(impl std::error::Error + 'static)) -> ErrorData {
     tracing::warn!(%error, "a request of an MCP client failed");
     // A store that has trouble may have none in a moment.
-    let data = is_passing(error).then(|| json!({ "code": "unavailable", "retryAfterMs": 1_000 }));
-    ErrorData::internal_error(error.to_string(), data)
+    match is_passing(error) {
+        true => unavailable(error.to_string()),
+        false => ErrorData::internal_error(error.to_string(), None),
+    }
+}
+
+/// The code of what may work when it is asked for again.
+const UNAVAILABLE: &str = "unavailable";
+
+/// Says that the same request may work in a moment.
+pub(super) fn unavailable(message: String) -> ErrorData {
+    let data = json!({ "code": UNAVAILABLE, "retryAfterMs": 1_000 });
+    ErrorData::internal_error(message, Some(data))
+}
+
+/// Returns whether an error says that the same request may work in a moment.
+pub(super) fn is_unavailable(error: &ErrorData) -> bool {
+    error.data.as_ref().is_some_and(|data| data["code"] == UNAVAILABLE)
 }
 
 /// Returns whether the same request may work later.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::McpServer;
 use super::caller::Caller;
-use super::calls::trouble;
+use super::calls::{trouble, unavailable};
 use super::serving::{IfLeft, Serving};
 use crate::handle::Handle;
 
@@ -87,9 +87,6 @@ fn refused(error: &RequestError) -> ErrorData {
             let data = json!({ "code": "idempotency_key_reused" });
             ErrorData::invalid_params(error.to_string(), Some(data))
         }
-        RequestError::UnderWay | RequestError::Store(_) => {
-            let data = json!({ "code": "unavailable", "retryAfterMs": 1_000 });
-            ErrorData::internal_error(error.to_string(), Some(data))
-        }
+        RequestError::UnderWay | RequestError::Store(_) => unavailable(error.to_string()),
     }
 }

@@ -7,7 +7,9 @@
 //! request, is left for rmcp to answer.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use http::header::{
+    ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, RETRY_AFTER,
+};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::SizeHint;
@@ -18,6 +20,7 @@ use rmcp::model::{
 };
 use serde::Deserialize;
 
+use super::calls::is_unavailable;
 use super::http::Answer;
 
 /// The largest body that is read here; rmcp's own limit.
@@ -72,7 +75,7 @@ pub(super) fn answer(id: RequestId, answered: Result<CallToolResponse, ErrorData
         Ok(response) => {
             (StatusCode::OK, ServerJsonRpcMessage::response(ServerResult::from(response), id))
         }
-        Err(error) => (status(error.code), ServerJsonRpcMessage::error(error, Some(id))),
+        Err(error) => (status(&error), ServerJsonRpcMessage::error(error, Some(id))),
     };
     let (status, body) = match serde_json::to_vec(&message) {
         Ok(body) => (status, body),
@@ -82,11 +85,18 @@ pub(super) fn answer(id: RequestId, answered: Result<CallToolResponse, ErrorData
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     response
 }
 
-const fn status(code: ErrorCode) -> StatusCode {
-    match code {
+/// The status that proxies and clients see who do not read the message.
+fn status(error: &ErrorData) -> StatusCode {
+    if is_unavailable(error) {
+        return StatusCode::SERVICE_UNAVAILABLE;
+    }
+    match error.code {
         ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }

@@ -61,6 +61,7 @@ impl<P: Performer> SessionTask<P> {
         open.call(*call).is_some_and(|call| self.shared.performer.leaves_no_trace(open, call))
     }
 
+    /// Decides what follows as of the moment of the decision, with which it is recorded.
     pub(super) fn add(&self, decision: &mut Decision, now: Timestamp, input: Input) {
         match decide(&decision.state, now, input) {
             Ok(next) => {

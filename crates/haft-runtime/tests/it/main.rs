@@ -15,6 +15,7 @@ mod ending;
 mod hardening;
 mod jobs;
 mod leases;
+mod moments;
 mod node;
 mod outages;
 mod proxy;

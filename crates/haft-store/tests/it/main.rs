@@ -21,6 +21,7 @@ mod losses;
 mod notices;
 mod outage;
 mod ownership;
+mod pooler;
 mod poolers;
 mod power_loss;
 mod races;

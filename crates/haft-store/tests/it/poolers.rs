@@ -1,73 +1,11 @@
 //! A pooler between the store and its database: refused by name, or all limits hold behind it.
 
-use std::fs::Permissions;
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
-
 use haft_store::{AppendError, ErrorKind, Store, examine_postgres};
 
 use crate::backing::{Directory, runtime};
 use crate::cluster::{Cluster, is_left_out};
 use crate::driver::{Failed, Session, proposal, read};
-use crate::outage::PATIENCE;
-
-/// A running PgBouncer, killed when it is dropped.
-struct Pooler {
-    process: Child,
-    url: String,
-    _directory: Directory,
-}
-
-impl Pooler {
-    #[expect(clippy::disallowed_methods, reason = "starts the pooler that the test is about")]
-    fn start(cluster: &Cluster, mode: &str) -> Self {
-        let (directory, port) = (Directory::new(), free_port());
-        let server = cluster.url();
-        let server_port = server.rsplit_once(':').unwrap().1.split_once('/').unwrap().0;
-        let (settings, users) =
-            (directory.path().join("pgbouncer.ini"), directory.path().join("users"));
-        std::fs::write(&users, "\"postgres\" \"\"\n").unwrap();
-        let text = format!(
-            "[databases]\npostgres = host=127.0.0.1 port={server_port}\n[pgbouncer]\n\
-             listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = trust\n\
-             auth_file = {}\npool_mode = {mode}\nunix_socket_dir =\ndefault_pool_size = 30\n",
-            users.display()
-        );
-        std::fs::write(&settings, text).unwrap();
-        for path in [directory.path(), &settings, &users] {
-            std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-        }
-        // It does not run as root. The kernel kills it with the test.
-        let process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--reuid", "postgres", "--regid", "postgres"])
-            .args(["--clear-groups", "/usr/sbin/pgbouncer", "-q"])
-            .arg(&settings)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("PgBouncer is not installed: run `cargo xtask test`, which installs it");
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "PgBouncer does not listen");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
-        Self { process, url, _directory: directory }
-    }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use crate::pooler::{self, Pooler};
 
 // E18
 #[test]
@@ -78,7 +16,8 @@ fn a_pooler_that_shares_sessions_is_refused_by_name() {
     let cluster = Cluster::private();
     runtime().block_on(async {
         for mode in ["transaction", "statement"] {
-            let pooler = Pooler::start(&cluster, mode);
+            let directory = Directory::new();
+            let pooler = Pooler::start(&cluster, mode, directory.path(), pooler::free_port());
             let error = Store::connect_postgres(&pooler.url).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{mode}: {error}");
             let said = error.to_string();
@@ -95,7 +34,8 @@ fn behind_a_pooler_that_keeps_sessions_everything_holds_and_the_limits_too() {
     }
     let cluster = Cluster::private();
     runtime().block_on(async {
-        let pooler = Pooler::start(&cluster, "session");
+        let directory = Directory::new();
+        let pooler = Pooler::start(&cluster, "session", directory.path(), pooler::free_port());
         let store = Store::connect_postgres(&pooler.url).await.unwrap();
         let mut session = Session::create(&store, "acme").await;
         session.propose(&read()).await;
@@ -130,7 +70,8 @@ fn settings_in_the_address_that_a_pooler_does_not_take_are_refused_by_name() {
     }
     let cluster = Cluster::private();
     runtime().block_on(async {
-        let pooler = Pooler::start(&cluster, "session");
+        let directory = Directory::new();
+        let pooler = Pooler::start(&cluster, "session", directory.path(), pooler::free_port());
         let url = format!("{}?options=-csearch_path%3Dpublic", pooler.url);
         let error = Store::connect_postgres(&url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
