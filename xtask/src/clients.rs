@@ -27,6 +27,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Verdict> {
     if !succeeds(&mut build)? || !python(root, &target)? || !own_python(root, &target)? {
         return Ok(Verdict::Wanting);
     }
+    if !own_scripts(root, &target)? {
+        return Ok(Verdict::Wanting);
+    }
     for (folder, tests) in SUITES {
         if !scripts(root, &target, folder, tests)? {
             return Ok(Verdict::Wanting);
@@ -62,6 +65,28 @@ fn own_python(root: &Path, target: &Path) -> anyhow::Result<bool> {
     tests.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests"]);
     tests.env("HAFT", target.join("debug/haft")).env("PYTHONDONTWRITEBYTECODE", "1");
     tests.env("PYTHONPATH", here.join("src")).current_dir(&here);
+    Ok(succeeds(&mut types)? && succeeds(&mut tests)?)
+}
+
+/// Checks the types of our own package for npm, and runs its tests.
+fn own_scripts(root: &Path, target: &Path) -> anyhow::Result<bool> {
+    let (here, copy) = (root.join("sdk/typescript"), target.join("sdk/typescript"));
+    for folder in ["src", "tests"] {
+        let place = copy.join(folder);
+        fs::create_dir_all(&place).with_context(|| format!("making `{}`", place.display()))?;
+        for entry in fs::read_dir(here.join(folder))? {
+            let entry = entry?;
+            fs::copy(entry.path(), place.join(entry.file_name()))?;
+        }
+    }
+    if !copied(&here, &copy)? {
+        return Ok(false);
+    }
+    let mut types = Command::new("npx");
+    types.args(["tsc", "-p", "."]).current_dir(&copy);
+    let mut tests = Command::new("node");
+    tests.args(["--test", "--test-concurrency=1", "tests/worker.test.mjs"]).current_dir(&copy);
+    tests.env("HAFT", target.join("debug/haft"));
     Ok(succeeds(&mut types)? && succeeds(&mut tests)?)
 }
 

@@ -24,7 +24,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
-        let bytes = Bytes::from_request(request, app).await.map_err(unread)?;
+        let bytes = Bytes::from_request(request, app).await.map_err(|it| unread(&it))?;
         let object = parse_object(&bytes, JsonLimits::default())
             .map_err(|error| Error::invalid(format!("the body cannot be read: {error}")))?;
         read(Value::Object(object)).map(Self)
@@ -55,13 +55,13 @@ impl FromRequest<App> for Raw {
     async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
         let media_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let media_type = media_type.unwrap_or("application/octet-stream").to_owned();
-        let bytes = Bytes::from_request(request, app).await.map_err(unread)?;
+        let bytes = Bytes::from_request(request, app).await.map_err(|it| unread(&it))?;
         Ok(Self { media_type, bytes })
     }
 }
 
 /// A body that could not be taken.
-fn unread(rejection: BytesRejection) -> Error {
+fn unread(rejection: &BytesRejection) -> Error {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Error::new(Kind::TooLarge, "the body is too large"),
         _ => Error::invalid(rejection.body_text()),

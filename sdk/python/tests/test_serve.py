@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from haft.testing import Node
+from haft.testing import Node, binary
 
 HERE = Path(__file__).parent
 
@@ -62,6 +63,10 @@ def test_the_worker_starts_with_the_server_is_restarted_and_ends_with_it(
         assert second != first and is_alive(second)
         node.stop()
         assert not is_alive(second)
+        # Where no server runs, nobody can run it, and that is said.
+        command = [binary(), "tools", "call", "get_pid", "--args", "{}", "--data", str(node.data)]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert told.returncode != 0 and "haft serve" in told.stderr, told
 
 
 def test_a_worker_dies_with_a_server_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

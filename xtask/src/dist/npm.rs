@@ -1,11 +1,14 @@
-//! The npm packages: `haft`, a launcher without dependencies, and the binary for one platform.
+//! The npm packages: `haft`, a launcher without dependencies with the package of `sdk/typescript`
+//! beside it, and the binary for one platform.
 //!
 //! npm installs only those of the `optionalDependencies` that fit the system, so nothing has to
 //! be fetched by a script after the installation.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::commands::{self, Mode};
@@ -24,12 +27,27 @@ pub(super) fn make(release: &Release) -> anyhow::Result<Vec<PathBuf>> {
         &launcher.join("bin/haft.js"),
         Mode::Program,
     )?;
+    put_modules(release, &launcher)?;
     commands::put(&launcher.join("README.md"), release.text("README.md")?, Mode::Data)?;
     commands::copy(&release.binary, &platform.join("bin/haft"), Mode::Program)?;
     let readme = format!("The program of the package `haft` for Linux on x86-64.\n\n{SUMMARY}\n");
     commands::put(&platform.join("README.md"), readme, Mode::Data)?;
     let packages = [(launcher, launcher_manifest(version)), (platform, platform_manifest(version))];
     packages.iter().map(|(tree, manifest)| pack(release, tree, manifest)).collect()
+}
+
+/// Where the modules of the package are.
+const MODULES: &str = "sdk/typescript/src";
+
+/// Puts the modules beside the launcher, which is no module itself.
+fn put_modules(release: &Release, launcher: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(release.root.join(MODULES)).context("listing the npm package")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let text = release.text(&format!("{MODULES}/{name}"))?;
+        commands::put(&launcher.join("sdk").join(name), text, Mode::Data)?;
+    }
+    let kind = json!({ "type": "module" });
+    commands::put(&launcher.join("sdk/package.json"), format!("{kind:#}\n"), Mode::Data)
 }
 
 fn pack(release: &Release, tree: &Path, manifest: &Value) -> anyhow::Result<PathBuf> {
@@ -50,8 +68,13 @@ fn launcher_manifest(version: &str) -> Value {
         "description": SUMMARY,
         "license": LICENCE,
         "bin": { "haft": "bin/haft.js" },
-        "files": ["bin"],
-        "engines": { "node": ">=18" },
+        "exports": {
+            ".": { "types": "./sdk/index.d.ts", "default": "./sdk/index.js" },
+            "./client": { "types": "./sdk/index.d.ts", "default": "./sdk/client.js" },
+        },
+        "types": "sdk/index.d.ts",
+        "files": ["bin", "sdk"],
+        "engines": { "node": ">=20" },
         "optionalDependencies": { PLATFORM: version },
     })
 }
@@ -81,6 +104,10 @@ mod tests {
         let name = platform["name"].as_str().unwrap();
         assert_eq!(launcher["optionalDependencies"][name], platform["version"]);
         assert!(launcher.get("scripts").is_none(), "nothing runs at installation");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let exported = launcher["exports"]["."]["default"].as_str().unwrap();
+        let module = root.join(exported.replacen("./sdk", MODULES, 1));
+        assert!(module.exists(), "{}", module.display());
         let script = include_str!("../../../dist/npm/haft.js");
         assert!(script.contains(&format!("\"{name}\"")), "the launcher looks for the package");
     }

@@ -35,6 +35,7 @@ pub(crate) struct WorkerArgs {
 /// # Errors
 ///
 /// When the command cannot be run, or the server is dead already.
+#[expect(clippy::disallowed_methods, reason = "it becomes the operator's command, unconfined")]
 pub(crate) fn become_worker(args: &WorkerArgs) -> anyhow::Result<Verdict> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = getppid().map(|parent| parent.as_raw_nonzero().get());

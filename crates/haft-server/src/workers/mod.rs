@@ -21,7 +21,7 @@ use std::time::Duration;
 use haft_core::session::{Event, Refusal, Returned};
 use haft_core::tool::{Definition, Executor, Pool};
 use haft_core::{Actor, ArtifactRef, Digest, Timestamp, ToolName};
-use haft_runtime::registry::Registry;
+use haft_runtime::registry::{Registered, Registry};
 use haft_runtime::{Haft, InputError};
 use haft_store::{Store, Tenant};
 use serde_json::{Value, json};
@@ -153,6 +153,13 @@ impl Workers {
                 tracing::debug!(%error, "the tools of workers could not be looked up");
             }
         }
+    }
+
+    /// Returns whether calls of a tool can be run here. Where no server listens, a command knows
+    /// the tools of workers, but no worker can come to run them.
+    pub(crate) async fn can_run(&self, tool: &Registered) -> bool {
+        let is_theirs = tool.spec().pools.iter().any(|pool| Pool::is_of_workers(&pool.name));
+        !is_theirs || self.0.current.lock().await.contains_key(tool.name())
     }
 
     /// Says what a call waits for that is queued in a pool of workers.

@@ -135,6 +135,11 @@ async fn trial_session(
     let suspend_ttl = suspend_ttl(suspend_ttl_ms)?;
     let tool = app.haft().registry().get(name).filter(|tool| tool.is_shown_to(&caller.tenant));
     let tool = tool.ok_or_else(|| Error::not_found("tool", name))?;
+    if !app.workers().can_run(&tool).await {
+        return Err(Error::conflict(format!(
+            "`{name}` is run by a worker, which only a server can give calls to; start `haft serve`"
+        )));
+    }
     if let Some(known) = known {
         let found = Found::session(app, caller, &known).await?;
         let is_trial = found.open().is_some_and(|open| {
