@@ -131,7 +131,9 @@ fn is_out_of_reach(path: &Path) -> bool {
     let cannot_write = |path: &Path| {
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ACCESS)
     };
-    cannot_write(&absolute) && absolute.parent().is_some_and(cannot_write)
+    let is_fixed = |path: &Path| cannot_write(path) && path.parent().is_some_and(cannot_write);
+    // A link is as safe as what it leads to.
+    is_fixed(&absolute) && absolute.canonicalize().is_ok_and(|path| is_fixed(&path))
 }
 
 /// Trusts a file with this content.

@@ -1,7 +1,7 @@
 //! The record of authority: every version of what gives power, in a chain of its own.
 //!
-//! API keys, standing grants, agents with their permission policies, and what was accepted of
-//! mounted servers are versions like others, and each of them has an entry here that is chained by
+//! API keys, standing grants, agents with their permission policies, environments with their
+//! networks, tools of workers, and what was accepted of mounted servers are versions like others, and each of them has an entry here that is chained by
 //! its hash to the one before. A row that was changed, put in or taken out beside the chain is found
 //! by an audit, and is not obeyed. Sessions keep where the chain ended when they were opened, so
 //! that its latest entries cannot be cut off either; a checkpoint that is kept elsewhere shows the
@@ -14,7 +14,8 @@ use haft_core::Digest;
 use haft_core::journal::Head;
 
 /// The spaces whose versions give power.
-pub(crate) const SPACES: [&str; 5] = ["grants", "keys", "mcp-pins", "mcp-servers", "v1/agents"];
+pub(crate) const SPACES: [&str; 7] =
+    ["grants", "keys", "mcp-pins", "mcp-servers", "v1/agents", "v1/environments", "worker-tools"];
 
 /// Returns whether the versions of a space are in the record.
 pub(crate) fn is_recorded(space: &str) -> bool {

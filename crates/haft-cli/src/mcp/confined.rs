@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_core::Digest;
 use haft_http::egress::{Allowance, Egress, EgressSettings};
 use haft_mcp::{Confine, Confinement, Networking};
 use haft_sandbox::environment::Variables;
@@ -16,14 +17,15 @@ use haft_sandbox::process::{Command, Exit, Sandbox};
 use haft_sandbox::virtual_path::VirtualPath;
 use tokio::runtime::Handle;
 
-use crate::Verdict;
 use crate::config::ConfigFile;
+use crate::place::Place;
 use crate::trouble::{Code, Trouble};
+use crate::{Verdict, private, trust};
 
 /// A server lives for as long as its mount; the sandbox wants a limit.
 const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What whoever starts the program sets for every program; the sandbox has its own.
-const OF_THE_SANDBOX: [&str; 3] = ["HOME", "LANG", "PATH"];
+const OF_THE_SANDBOX: [&str; 4] = ["HOME", "LANG", "PATH", "XDG_CONFIG_HOME"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -33,6 +35,9 @@ pub(crate) struct Args {
     /// The configuration, for what the operator says about every sandbox.
     #[arg(long = "config")]
     config: Option<PathBuf>,
+    /// The digest of the configuration that was obeyed when the server was mounted.
+    #[arg(long, requires = "config")]
+    obeyed: Option<Digest>,
     /// The data directory, which no root may show.
     #[arg(long = "data")]
     data: Option<PathBuf>,
@@ -48,14 +53,16 @@ fn confinement(json: &str) -> Result<Confinement, String> {
 /// Returns what has programs run by [`run`], under what a configuration says, and without a sight of
 /// the data directory.
 pub(crate) fn confining(config: &ConfigFile, data: &Path) -> Arc<Confine> {
+    let obeyed = config.untrusted_text().map(|text| Digest::of_bytes(text.as_bytes())).ok();
     let (config, data) = (config.path().to_owned(), data.display().to_string());
     Arc::new(move |confinement| {
         let json = serde_json::to_string(confinement).unwrap_or_default();
         let mut words = ["/proc/self/exe", "mcp", "confined", "--confinement", &json]
             .map(str::to_owned)
             .to_vec();
-        if config.exists() {
+        if let Some(obeyed) = obeyed.filter(|_| config.exists()) {
             words.extend(["--config".to_owned(), config.display().to_string()]);
+            words.extend(["--obeyed".to_owned(), obeyed.to_string()]);
         }
         words.extend(["--data".to_owned(), data.clone(), "--".to_owned()]);
         words
@@ -64,11 +71,14 @@ pub(crate) fn confining(config: &ConfigFile, data: &Path) -> Arc<Confine> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let config = args.config.clone().map_or_else(ConfigFile::usual, ConfigFile::at);
+    require_obeyed(&config, args.obeyed)?;
     let egress = config.operator()?.egress;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     if let Some(data) = &args.data {
         require_apart(&args.confinement, data)?;
+        private::declare(&Place { data: data.clone(), database_url: None }, &[])?;
+        private::file(config.path())?;
     }
     let (policy, cwd) = policy(&args.confinement, egress, runtime.handle())?;
     let sandbox = Sandbox::open(&Launcher::this_program(), &policy)?;
@@ -88,6 +98,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Exit::Exited(0) => Ok(Verdict::Holds),
         exit => Err(ended(exit).into()),
     }
+}
+
+/// Refuses a configuration that has changed since its user or a running server obeyed it.
+fn require_obeyed(config: &ConfigFile, obeyed: Option<Digest>) -> anyhow::Result<()> {
+    let text = config.untrusted_text()?;
+    if obeyed.is_none_or(|obeyed| obeyed == Digest::of_bytes(text.as_bytes())) {
+        return Ok(());
+    }
+    Ok(trust::require(config.path(), &text)?)
 }
 
 /// Refuses a root that shows Haft's own state, or lies in it.

@@ -101,7 +101,10 @@ impl Config {
         let (exposure, toolset) = match is_colleague {
             true => {
                 let denied = Exposure { allow: None, deny: self.exposure.deny.clone() };
-                (denied.narrowed_by(&wish.exposure), self.toolset.joined_by(&wish.toolset))
+                (
+                    denied.narrowed_by(&wish.exposure),
+                    self.toolset.joined_by(&wish.toolset, &self.exposure),
+                )
             }
             false => {
                 let exposure = self.exposure.narrowed_by(&wish.exposure);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::name::ToolName;
-use crate::permission::Verdict;
+use crate::permission::{Exposure, Verdict};
 use crate::tool::Definition;
 
 /// The agent that a session runs, as it was when the session opened.
@@ -102,8 +102,14 @@ impl Toolset {
     /// Returns what another agent knows that works for this one: its own tools, and no laxer word
     /// about any than this one's.
     #[must_use]
-    pub(super) fn joined_by(&self, colleague: &Self) -> Self {
-        Self { verdicts: self.strictest(colleague), ..colleague.clone() }
+    pub(super) fn joined_by(&self, colleague: &Self, exposure: &Exposure) -> Self {
+        let mut verdicts = self.strictest(colleague);
+        // As declared is stricter than allowed: each of the two who has a tool must allow it.
+        let is_allowed_here = |tool| verdicts_allow(self, tool) || !exposure.permits(tool);
+        verdicts.retain(|tool, verdict| {
+            *verdict != Verdict::Allow || (verdicts_allow(colleague, tool) && is_allowed_here(tool))
+        });
+        Self { verdicts, ..colleague.clone() }
     }
 
     fn strictest(&self, child: &Self) -> BTreeMap<ToolName, Verdict> {
@@ -194,6 +200,28 @@ mod tests {
         assert_eq!(toolset.meant("bash"), "agent_bash");
         assert_eq!(toolset.called("agent_bash"), "bash");
         assert_eq!((toolset.meant("read"), toolset.called("read")), ("read", "read"));
+    }
+
+    // S3-37: a roster's agent is allowed what it and its coordinator both allow.
+    #[test]
+    fn s3_37_a_colleague_is_allowed_only_what_both_allow() {
+        let name = |name: &str| ToolName::new(name).unwrap();
+        let says = |list: &[(&str, Verdict)]| Toolset {
+            verdicts: list.iter().map(|(tool, verdict)| (name(tool), *verdict)).collect(),
+            ..Toolset::default()
+        };
+        let has = ["both", "silent_colleague", "silent_coordinator"].map(name);
+        let exposure = Exposure { allow: Some(has.into_iter().collect()), ..Exposure::default() };
+        let coordinator = says(&[("both", Verdict::Allow), ("silent_colleague", Verdict::Allow)]);
+        let colleague = says(&[
+            ("both", Verdict::Allow),
+            ("silent_coordinator", Verdict::Allow),
+            ("only_colleague", Verdict::Allow),
+        ]);
+        assert_eq!(
+            coordinator.joined_by(&colleague, &exposure),
+            says(&[("both", Verdict::Allow), ("only_colleague", Verdict::Allow)])
+        );
     }
 
     // S3-37: a child's agent cannot lower what its parent's says.

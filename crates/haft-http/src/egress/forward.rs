@@ -124,6 +124,10 @@ async fn forward(
         _ => None,
     };
     let broken = |why: String| EgressError::Unreachable { host: host.to_owned(), why };
+    // Its answer would be the request as it was sent on, with the credential in it.
+    if credential.is_some() && request.method() == Method::TRACE {
+        return Err(broken("TRACE is not sent on with a credential".to_owned()));
+    }
     let request = onward(request, authority.as_str(), credential.as_ref()).map_err(broken)?;
     match credential {
         None => send(egress.connect(host, port).await?, request).await.map_err(broken),

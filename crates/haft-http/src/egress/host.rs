@@ -23,7 +23,7 @@ impl Host {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(inside) = text.strip_prefix('[') {
             let address: Ipv6Addr = inside.strip_suffix(']')?.parse().ok()?;
-            return Some(Self::Address(address.into()));
+            return Some(Self::Address(IpAddr::from(address).to_canonical()));
         }
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Some(Self::Address(address.into()));

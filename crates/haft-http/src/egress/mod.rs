@@ -251,6 +251,15 @@ impl Egress {
         }
     }
 
+    /// Refuses an address that nobody reaches, whatever name led to it.
+    fn require_undenied(&self, address: IpAddr) -> Result<(), EgressError> {
+        let host = Host::Address(address.to_canonical());
+        match self.settings.deny.iter().any(|rule| rule.is_about(&host)) {
+            true => Err(EgressError::Denied(host.to_string())),
+            false => Ok(()),
+        }
+    }
+
     /// The addresses of a host, all of which may be reached.
     async fn addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, EgressError> {
         let pinned = self.settings.resolve.iter().find(|(rule, _)| match rule.port() {
@@ -258,6 +267,7 @@ impl Egress {
             None => rule.is_about(host),
         });
         if let Some((_, address)) = pinned {
+            self.require_undenied(*address)?;
             return Ok(vec![SocketAddr::new(*address, port)]);
         }
         let addresses: Vec<SocketAddr> = match host {
@@ -271,6 +281,7 @@ impl Egress {
                 found.map_err(unknown)?.collect()
             }
         };
+        addresses.iter().try_for_each(|address| self.require_undenied(address.ip()))?;
         let is_inside = |address: &&SocketAddr| !is_public(address.ip()) || is_own(**address);
         match addresses.iter().find(is_inside) {
             Some(inside) => {

@@ -1,7 +1,7 @@
 //! The servers that were added while the node ran: kept in the store, for its next start.
 
 use haft_core::{Actor, Timestamp, ToolName};
-use haft_store::{Error, Expected, Page, Place, Put, PutError, Store, Tenant, Which};
+use haft_store::{Error, ErrorKind, Expected, Page, Place, Put, PutError, Store, Tenant, Which};
 
 use super::declared::Declared;
 
@@ -20,7 +20,14 @@ impl Kept {
         let mut all = Vec::new();
         for key in self.keys().await? {
             let place = Place::new(self.tenant.clone(), SPACE, &key)?;
-            let found = self.store.version(&place, Which::Latest).await?;
+            let found = match self.store.version(&place, Which::Latest).await {
+                // One row that nobody wrote must not keep the others from being mounted.
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    tracing::warn!(key, %error, "what is kept of a mounted server is not obeyed");
+                    continue;
+                }
+                found => found?,
+            };
             let Some(body) = found.and_then(|found| found.body) else { continue };
             match (ToolName::new(&key), serde_json::from_slice(&body)) {
                 (Ok(name), Ok(declared)) => all.push((name, declared)),

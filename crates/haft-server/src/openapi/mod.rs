@@ -15,3 +15,4 @@ pub(crate) use document::document;
 pub(crate) use paths::{Paths, delete, get, post};
 pub(crate) use query::Query;
 pub(crate) use shapes::{Changes, also};
+pub(crate) use takes::{Taken, Takes};

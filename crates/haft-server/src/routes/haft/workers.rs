@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequest, FromRequestParts as _, Request, State};
 use haft_core::tool::Definition;
 use haft_core::{ActorKind, Timestamp};
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use crate::caller::Caller;
 use crate::error::{Error, Kind};
 use crate::input::{Body, Params, Raw};
 use crate::keys::Scope;
+use crate::openapi::{Taken, Takes};
 use crate::workers::{Asking, Registration, WAIT_MAX, WorkerOutcome};
 
 /// The longest time that a beat waits for something to cancel.
@@ -150,14 +151,32 @@ pub(super) async fn done(
     app.workers().done(app.haft(), (&caller.tenant, &lease), outcome).await.map(Json)
 }
 
+/// A body of bytes that is read only for whoever may be a worker: it may be large.
+pub(super) struct WorkerRaw(Raw);
+
+impl FromRequest<App> for WorkerRaw {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        let (mut parts, body) = request.into_parts();
+        require_worker(&Caller::from_request_parts(&mut parts, app).await?)?;
+        Raw::from_request(Request::from_parts(parts, body), app).await.map(Self)
+    }
+}
+
+impl Takes for WorkerRaw {
+    fn take(taken: &mut Taken) {
+        Raw::take(taken);
+    }
+}
+
 /// Keeps a part of a result outside the log; the answer is what to put into `artifacts`.
 pub(super) async fn keep(
     State(app): State<App>,
     caller: Caller,
     mut params: Params,
-    raw: Raw,
+    WorkerRaw(raw): WorkerRaw,
 ) -> Result<Json<Value>, Error> {
-    require_worker(&caller)?;
     let lease = params.text("lease").ok_or_else(|| Error::invalid("lease: it is missing"))?;
     let title = params.text("title").unwrap_or_else(|| "output".to_owned());
     params.finish()?;

@@ -121,7 +121,13 @@ pub(crate) async fn opened(
     session_vaults::checked(app, caller, &declared.vault_ids).await?;
     let mut cast = cast(app, caller, declared.agent.pinned()?, &declared.environment_id).await?;
     if let Some(level) = &declared.permission_level {
-        cast.level = settled_level(Some(level))?;
+        let level = settled_level(Some(level))?;
+        if level < cast.level && caller.require(Scope::Admin).is_err() {
+            let message = "permission_level: only an admin opens a session in which less is asked \
+                           than its agent says";
+            return Err(Error::new(Kind::Permission, message));
+        }
+        cast.level = level;
     }
     let attached = resources::attached(app, caller, declared.resources.clone(), &[]).await?;
     cast.attach(&memory_tools::attached(&attached));
