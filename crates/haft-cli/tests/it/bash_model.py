@@ -12,7 +12,8 @@ def answer(body):
     blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
     if any(block["type"] == "tool_result" for block in blocks):
         return [{"text": "done"}]
-    told = json.loads(blocks[-1]["text"])
+    # The runtime's own notes stand beside what the person said.
+    told = next(json.loads(text) for block in reversed(blocks) if (text := block["text"]).startswith("{"))
     return [told if "tool" in told else {"tool": "bash", "input": told}]
 
 
