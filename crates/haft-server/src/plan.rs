@@ -232,7 +232,7 @@ impl Planned {
                 });
                 let found = found.ok_or_else(|| {
                     Error::invalid(format!(
-                        "tools: `haft_tool`: the server has no tool {name:?} that it runs; `GET \
+                        "tools: `haft_tool`: the server has no tool `{name}` that it runs; `GET \
                          /haft/v1/tools` lists its tools. If a worker has it, start the worker \
                          first; a mounted server's tool is in an `mcp_toolset`"
                     ))

@@ -119,6 +119,11 @@ const PATHS: &[(&str, Whose)] = &[
     ("/haft/v1/webhooks", Nobodys),
     ("/haft/v1/webhooks/{webhook}", Tenants),
     ("/haft/v1/webhooks/{webhook}/deliveries", Tenants),
+    ("/haft/v1/workers/register", Nobodys),
+    ("/haft/v1/workers/poll", Nobodys),
+    ("/haft/v1/workers/beat", Nobodys),
+    ("/haft/v1/workers/done", Nobodys),
+    ("/haft/v1/workers/keep", Nobodys),
     ("/haft/v1/artifacts/{artifact}", Owners),
 ];
 

@@ -29,7 +29,7 @@ async fn a_grant_shows_what_it_would_let_through_and_settles_what_waits() {
         std::slice::from_ref(&first),
         "one use, for who came first: {tried}"
     );
-    assert_eq!(tried["looked_at"], json!({"sessions": 2, "calls": 2}));
+    assert_eq!(tried["looked_at"], json!({"sessions": 2, "calls": 2, "is_all": true}));
     let other = ann.post(&format!("{PATH}/preview"), &exactly(6)).await;
     assert_eq!(other["data"][0]["why"], "`/euro` does not meet its condition", "{other}");
     assert_eq!(ann.get(PATH).await["data"], json!([]), "nothing was given");
