@@ -30,25 +30,22 @@ const MANAGED: &str = r#"{
     ]
 }"#;
 
-/// Opens a session of an agent, speaks to it, and returns what is asked in it until it is done.
+/// Opens a session of an agent, speaks to it, and returns what is asked in it once it rests.
 async fn asked(ann: &Visitor, agent: &Value, mut opening: Value) -> Vec<String> {
     opening["agent"] = ann.post("/v1/agents", agent).await["id"].clone();
     opening["message"] = json!("go");
     let session = ann.post("/haft/v1/sessions", &opening).await["session"].clone();
     let events = format!("/v1/sessions/{}/events?limit=1000", session.as_str().unwrap());
     for _ in 0..3000 {
-        let waits = ann.get("/haft/v1/pending").await;
-        let waits = waits["data"].as_array().unwrap().iter();
-        let ours = waits.filter(|wait| wait["session"] == session);
-        let (asked, others): (Vec<&Value>, Vec<&Value>) =
-            ours.partition(|wait| wait["kind"] == "approval");
-        let is_done = ann.get(&events).await.to_string().contains("Done.");
-        if !asked.is_empty() || !others.is_empty() || is_done {
-            return asked.iter().map(|wait| wait["tool"].as_str().unwrap().to_owned()).collect();
+        if ann.get(&events).await.to_string().contains("session.status_idle") {
+            let waits = ann.get("/haft/v1/pending").await;
+            let waits = waits["data"].as_array().unwrap().iter();
+            let asked = waits.filter(|it| it["session"] == session && it["kind"] == "approval");
+            return asked.map(|wait| wait["tool"].as_str().unwrap().to_owned()).collect();
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    panic!("the session asks nothing and does not end");
+    panic!("the session does not come to rest");
 }
 
 fn refunding(policy: Option<&str>) -> Value {
