@@ -105,7 +105,8 @@ impl Toolset {
     pub(super) fn joined_by(&self, colleague: &Self, exposure: &Exposure) -> Self {
         let mut verdicts = self.strictest(colleague);
         // As declared is stricter than allowed: each of the two who has a tool must allow it.
-        let is_allowed_here = |tool| verdicts_allow(self, tool) || !exposure.permits(tool);
+        let is_allowed_here =
+            |tool: &ToolName| verdicts_allow(self, tool) || !exposure.permits(tool);
         verdicts.retain(|tool, verdict| {
             *verdict != Verdict::Allow || (verdicts_allow(colleague, tool) && is_allowed_here(tool))
         });
