@@ -263,7 +263,7 @@ pub(crate) fn identity_of(found: &Stat) -> Identity {
 }
 
 /// Where an open file is now.
-fn path_of(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
+pub(crate) fn path_of(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 

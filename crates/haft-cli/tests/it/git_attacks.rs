@@ -145,6 +145,35 @@ const ATTACKS: &[(&str, &str)] = &[
          printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" > evil.conf",
     ),
     (
+        "commondir in a directory that cannot be listed",
+        "cp -r .git evil && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s\\n' \
+         \"$M\" > evil/config && printf '../evil\\n' > .git/commondir; chmod 0311 .git",
+    ),
+    (
+        "commondir in a directory that cannot be written",
+        "cp -r .git evil && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s\\n' \
+         \"$M\" > evil/config && printf '../evil\\n' > .git/commondir; chmod 0555 .git",
+    ),
+    (
+        "a repository that cannot be listed",
+        "git init -q sub; git -C sub config core.fsmonitor \"$M\"; chmod 0311 sub/.git",
+    ),
+    (
+        "a hook that cannot be read",
+        "git init -q sub; printf '#!/bin/sh\\n%s\\n' \"$M\" > sub/.git/hooks/post-index-change; \
+         chmod 0111 sub/.git/hooks/post-index-change; touch sub/new",
+    ),
+    (
+        "hooks that cannot be listed",
+        "git init -q sub; printf '#!/bin/sh\\n%s\\n' \"$M\" > sub/.git/hooks/post-index-change; \
+         chmod +x sub/.git/hooks/post-index-change; chmod 0311 sub/.git/hooks; touch sub/new",
+    ),
+    (
+        "a submodule's settings that cannot be written",
+        "printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" >> .git/modules/lib/config; touch lib/new; \
+         chmod 0444 .git/modules/lib/config; chmod 0511 .git/modules/lib",
+    ),
+    (
         "from the background, after the command",
         "(sleep 1; cp -r .git evil; printf '[core]\\n\\tfsmonitor = %s\\n' \"$M\" > evil/config; \
          printf '../evil\\n' > .git/commondir) > /dev/null 2>&1 &",
@@ -174,6 +203,101 @@ fn the_hosts_git_runs_nothing_that_commands_left_in_a_repository() {
         let (ok, log) = git(&at, &["log", "--oneline"]);
         assert!(name.contains("moved away") || ok && log.contains("first"), "{name}: {log}");
     }
+}
+
+/// Places where git writes, of which an agent makes links to a file or directory that is not its own.
+const WRITTEN: &[(&str, &str)] = &[
+    (".git/COMMIT_EDITMSG", "file"),
+    (".git/ORIG_HEAD", "file"),
+    (".git/FETCH_HEAD", "file"),
+    (".git/logs/HEAD", "file"),
+    (".git/logs/refs/heads/main", "file"),
+    (".git/logs/refs/heads", "directory"),
+    (".git/refs/tags", "directory"),
+    (".git/objects/pack", "directory"),
+    (".git/objects/info", "directory"),
+    (".git/info", "directory"),
+    (".git/modules/lib/logs/HEAD", "file"),
+];
+
+#[test]
+fn the_hosts_git_writes_through_no_link_that_commands_left_in_a_repository() {
+    for (name, kind) in WRITTEN {
+        let place = repository();
+        let (at, outside) = (place.path().join("work"), place.path().join("outside"));
+        fs::create_dir_all(outside.join("directory")).unwrap();
+        fs::write(outside.join("file"), "untouched\n").unwrap();
+        let mut agent = Agent::start(&at, &["--data", "../data"]);
+        let target = outside.join(kind);
+        let said = agent.shell(&format!("rm -rf {name}; ln -s {} {name}", target.display()));
+        assert!(said.contains("was removed"), "{name}: {said}");
+        drop(agent);
+        fs::write(at.join("a.txt"), "two\n").unwrap();
+        for directory in [at.clone(), at.join("lib")] {
+            for args in [
+                &["commit", "-q", "-a", "-m", "second"][..],
+                &["commit", "-q", "--allow-empty", "-m", "third"],
+                &["tag", "v1"],
+                &["reset", "-q", "HEAD~1"],
+                &["fetch", "-q", "."],
+                &["gc", "-q"],
+                &["checkout", "-q", "--detach"],
+            ] {
+                git(&directory, args);
+            }
+        }
+        let left = fs::read_to_string(outside.join("file")).unwrap();
+        assert_eq!(left, "untouched\n", "{name}: {said}");
+        let made = fs::read_dir(outside.join("directory")).unwrap().count();
+        assert_eq!(made, 0, "{name}: {said}");
+    }
+}
+
+#[test]
+fn the_hosts_git_checks_no_submodule_out_elsewhere_than_in_the_workspace() {
+    for (name, attack) in [
+        ("out of it", "git config -f .git/modules/lib/config core.worktree ../../../../outside"),
+        (
+            "through a link",
+            "ln -s ../outside out; git config -f .git/modules/lib/config core.worktree ../../../out",
+        ),
+        ("among hooks", "git config -f .git/modules/lib/config core.worktree ../../hooks"),
+        (
+            "a directory with the name of submodules",
+            "mkdir modules; git clone -q .git/modules/lib modules/lib; \
+             git -C modules/lib config core.worktree ../../../../outside",
+        ),
+    ] {
+        let place = repository();
+        let (at, outside) = (place.path().join("work"), place.path().join("outside"));
+        fs::create_dir_all(&outside).unwrap();
+        let mut agent = Agent::start(&at, &["--data", "../data"]);
+        let said = agent.shell(attack);
+        drop(agent);
+        for directory in [at.join("lib"), at.join("modules/lib")] {
+            if directory.is_dir() {
+                git(&directory, &["checkout", "-q", "-f", "HEAD"]);
+                git(&directory, &["reset", "-q", "--hard"]);
+            }
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{name}: {said}");
+        assert!(!at.join(".git/hooks/a.txt").exists(), "{name}: {said}");
+    }
+}
+
+// The owner goes on working beside the agent.
+#[test]
+fn a_hook_that_the_owner_adds_while_an_agent_works_stays() {
+    let place = repository();
+    let at = place.path().join("work");
+    let mut agent = Agent::start(&at, &["--data", "../data"]);
+    agent.shell("git status --short");
+    let hook = at.join(".git/hooks/pre-push");
+    fs::write(&hook, "#!/bin/sh\n").unwrap();
+    let said = agent.shell("git status --short; echo x > .git/hooks/pre-push");
+    assert!(!said.contains("was renamed") && said.contains("Read-only"), "{said}");
+    drop(agent);
+    assert_eq!(fs::read_to_string(&hook).unwrap(), "#!/bin/sh\n");
 }
 
 // The workspace need not be a repository: what an agent makes of it is none that runs anything.
@@ -261,7 +385,9 @@ fn commits_branches_and_fresh_repositories_work_as_ever() {
          git -c user.name=a -c user.email=a@b commit -q -m fresh; echo all-$((40 + 2))-done",
     );
     assert!(said.contains("all-42-done"), "{said}");
-    assert!(!said.contains("was renamed") && !said.contains("was restored"), "{said}");
+    for done in ["was renamed", "was restored", "was removed"] {
+        assert!(!said.contains(done), "{said}");
+    }
     drop(agent);
     let (ok, log) = git(&at, &["log", "--oneline"]);
     assert!(ok && log.contains("third") && log.contains("second"), "{log}");

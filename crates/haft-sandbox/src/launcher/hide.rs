@@ -9,6 +9,7 @@ use super::tree::{HOST, NEW, bind_over, mount_tmpfs, place_of};
 use super::{Doing as _, Step};
 use crate::sys::{self, Harden};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
@@ -40,7 +41,7 @@ pub(super) fn private(setup: &Setup) -> Step<()> {
     let roots = roots?;
     for place in &setup.private {
         let host = Path::new(HOST).join(place.host.strip_prefix("/").unwrap_or(&place.host));
-        let Some((device, inner)) = lies_at(&host, &mounts) else { continue };
+        let Some((device, inner)) = lies_at(&host, &mounts)? else { continue };
         for mount in mounts.iter().filter(|mount| mount.at.starts_with(NEW)) {
             if mount.device != device {
                 continue;
@@ -67,13 +68,18 @@ fn unmaskable(place: &PrivateSpec, at: &Path) -> String {
     )
 }
 
-/// The file system that a path of the host lies on, and where in it.
-fn lies_at(host: &Path, mounts: &[Mount]) -> Option<(String, PathBuf)> {
-    // What cannot be reached from here is shown nowhere.
-    let found = rustix::fs::statx(CWD, host, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID).ok()?;
-    let mount = mounts.iter().find(|mount| mount.id == found.stx_mnt_id)?;
-    let below = host.strip_prefix(&mount.at).ok()?;
-    Some((mount.device.clone(), mount.root.join(below)))
+/// The file system that a path of the host lies on, and where in it; `None` where there is nothing.
+/// What is there and cannot be placed might be shown, so there is no sandbox without an answer.
+fn lies_at(host: &Path, mounts: &[Mount]) -> Step<Option<(String, PathBuf)>> {
+    let placing = format!("find where {} lies, to hide it", host.display());
+    let found = match rustix::fs::statx(CWD, host, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID) {
+        Err(Errno::NOENT) => return Ok(None),
+        answer => answer.doing(&placing)?,
+    };
+    let mount = mounts.iter().find(|mount| mount.id == found.stx_mnt_id);
+    let mount = mount.ok_or_else(|| format!("could not {placing}: its mount is not listed"))?;
+    let below = host.strip_prefix(&mount.at).doing(&placing)?;
+    Ok(Some((mount.device.clone(), mount.root.join(below))))
 }
 
 /// Mounts something empty over a place, if that is what is seen there, and pins the directories on
@@ -138,6 +144,14 @@ fn unescaped(field: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_that_is_there_and_has_no_listed_mount_is_an_error() {
+        assert!(lies_at(Path::new("/proc/self/status"), &[]).is_err());
+        assert_eq!(lies_at(Path::new("/proc/self/nothing"), &[]).unwrap(), None);
+        // Neither there nor missing: the way to it leads through a file.
+        assert!(lies_at(Path::new("/proc/self/status/x"), &[]).is_err());
+    }
 
     #[test]
     fn the_kernels_list_of_mounts_is_read_with_its_escapes() {

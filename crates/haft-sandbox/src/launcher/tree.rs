@@ -3,6 +3,7 @@
 use super::init::Caller;
 use super::messages::{RootSpec, Setup};
 use super::{Doing as _, SANDBOX_USER, Step, hide};
+use crate::git::KEPT;
 use crate::policy::NetworkKind;
 use crate::sys::{self, Harden};
 use rustix::fs::{CWD, Mode};
@@ -23,8 +24,6 @@ const TRUST_SETTINGS: &[&str] = &["etc/ssl", "etc/pki/tls", "etc/pki/ca-trust"];
 /// What they need besides to find names themselves.
 const RESOLVER_SETTINGS: &[&str] = &["etc/resolv.conf"];
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
-/// In a writable root these are kept as they are: the host's git would run what is written there.
-const KEPT: &[&str] = &[".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir"];
 
 pub(super) const HOST: &str = "/host";
 pub(super) const NEW: &str = "/new";
