@@ -108,7 +108,7 @@ async fn until(ann: &Visitor, path: &str, stage: &str) -> Value {
         if found["stage"] == stage {
             return found;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -127,7 +127,7 @@ async fn a_worker_runs_a_call_that_waited_for_it() {
             let waiting = loop {
                 let sessions = ann.get("/haft/v1/sessions").await;
                 let session = sessions["data"][0]["id"].as_str().map(str::to_owned);
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
                 let Some(session) = session else { continue };
                 let shown = ann.get(&format!("/haft/v1/sessions/{session}")).await;
                 let queued = shown["queued"].as_array().filter(|it| !it.is_empty()).cloned();
@@ -311,14 +311,14 @@ async fn a_worker_that_stops_has_its_open_request_answered() {
     let hand = Hand::of(&house, "desk", "1").await;
     hand.register(&[pay(json!({}))]).await;
     let stop = async {
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
         let body = hand.with(json!({"free": 0}));
         hand.visitor.post("/haft/v1/workers/poll", &body).await
     };
     let began = std::time::Instant::now();
     let (jobs, stopped) = tokio::join!(hand.jobs(30_000), stop);
     assert!(jobs.is_empty() && stopped["jobs"] == json!([]), "{jobs:?} {stopped}");
-    assert!(began.elapsed() < std::time::Duration::from_secs(25), "it did not wait to the end");
+    assert!(began.elapsed() < Duration::from_secs(25), "it did not wait to the end");
 }
 
 #[tokio::test]
@@ -426,7 +426,7 @@ async fn an_agent_has_a_worker_s_tool_by_its_name_and_its_gate_holds() {
         if let Some(wait) = inbox["data"].as_array().unwrap().first() {
             break wait.clone();
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert_eq!((&wait["tool"], &wait["kind"]), (&json!("pay"), &json!("approval")), "{wait}");
     let path = format!("/haft/v1/sessions/{session}/calls/{}", wait["call"].as_str().unwrap());
