@@ -125,7 +125,9 @@ pub(crate) struct Args {
     mcp_patience: Millis,
     /// Starts this command beside the server, restarts it when it ends, and ends it with the
     /// server: `--worker "python desk.py"`. May be given several times. It is told where the server
-    /// is, and a key, by HAFT_URL, HAFT_API_KEY and HAFT_WORKER.
+    /// is, and a key, by HAFT_URL, HAFT_API_KEY and HAFT_WORKER. It is one program, perhaps with
+    /// variables before it (`A=b python desk.py`), and not several joined by `&&` or `;`. Not
+    /// together with --tls-cert.
     #[arg(long = "worker", value_name = "COMMAND")]
     workers: Vec<String>,
     /// Serves as if it were so much later, for rehearsals.
@@ -225,6 +227,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 async fn serve(args: &Args) -> anyhow::Result<()> {
     let encryption = args.tls.load()?;
+    worker::refuse_https(&args.workers, encryption.is_some())?;
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| not_listening(args.listen, &error))?;
     let questions = Questions::new();
@@ -256,8 +259,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let note =
         note.with_context(|| format!("leaving a note in `{}`", args.place.data.display()))?;
     let renewing = encryption.map(|it| renew(it, noted, args.place.data.clone()));
-    let place = ServerPlace { url: server.base_address(), key: worker_key };
-    let supervised = worker::start_all(&args.workers, &place);
+    let supervised = worker::start_all(&args.workers, &ServerPlace::of(&server, worker_key));
+    let no_restarts = supervised.stopping();
     announce(args, &server);
     readiness::ready();
     let patience = args.stop_timeout();
@@ -273,6 +276,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         // The terminal may be gone, which is no reason to go on.
         drop(std::io::stderr().write_all(said.as_bytes()));
         readiness::stopping();
+        no_restarts.cancel();
         // What they run must be reported while there is somebody to report to.
         workers.drain(patience).await;
     };

@@ -22,6 +22,10 @@ use super::lease::LeaseTerms;
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// How many leases are remembered after their jobs are done, so that `done` may be sent again.
 const DONE_MAX: usize = 4096;
+/// How many attempts are remembered whose workers are known to be at them no more.
+const OVER_MAX: usize = 4096;
+/// How long a worker that was not heard of is remembered.
+const REMEMBERED_FOR: Duration = Duration::from_secs(3600);
 
 /// How many calls are remembered that run elsewhere before those are forgotten that ended.
 const ELSEWHERE_MAX: usize = 4096;
@@ -43,6 +47,13 @@ pub(super) struct Enrollment {
     /// Its tools, by the digests of their definitions.
     pub(super) tools: BTreeMap<ToolName, Digest>,
     pub(super) seen: Instant,
+}
+
+impl Enrollment {
+    /// Whether it was heard of of late.
+    fn is_about(&self) -> bool {
+        self.seen.elapsed() < LEASE * 6
+    }
 }
 
 /// How a job came to its end here.
@@ -81,8 +92,12 @@ struct State {
     /// Calls whose earlier attempts live workers say that they still run, and until when that
     /// counts.
     elsewhere: HashMap<CallId, Instant>,
-    /// The leases whose jobs were done last.
+    /// The leases whose jobs were done last, and what came of them recorded.
     done: VecDeque<String>,
+    /// The leases whose ends were told to whoever waited, and are not recorded yet.
+    recording: BTreeSet<String>,
+    /// The attempts of which this node itself learned that no worker is at them any more.
+    over: VecDeque<(CallId, u32)>,
     /// Calls about which a late report waits to be recorded.
     late: Vec<CallId>,
 }
@@ -97,7 +112,7 @@ struct UnheldJob {
     job: Arc<Job>,
     /// The request that it was given to, which has not been answered yet.
     poll: Option<u64>,
-    held: mpsc::UnboundedSender<String>,
+    held: mpsc::UnboundedSender<Holding>,
     ended: oneshot::Sender<JobEnd>,
 }
 
@@ -105,11 +120,20 @@ struct HeldJob {
     /// Its number while nobody held it.
     number: u64,
     job: Arc<Job>,
-    held: mpsc::UnboundedSender<String>,
+    held: mpsc::UnboundedSender<Holding>,
     process: Process,
     until: Instant,
     is_cancelled: bool,
     ended: oneshot::Sender<JobEnd>,
+}
+
+/// Who has a job that somebody waits for.
+#[derive(Debug)]
+pub(super) enum Holding {
+    /// A worker, by a lease with this nonce.
+    Taken(String),
+    /// Nobody again: the worker gave it back before it began.
+    GivenBack,
 }
 
 /// A job that somebody waits for. It is withdrawn, or left to the worker that has it, when this is
@@ -117,8 +141,8 @@ struct HeldJob {
 pub(super) struct Ticket {
     desk: Arc<Desk>,
     number: u64,
-    /// Told the lease's nonce each time a worker takes it.
-    pub(super) taken: mpsc::UnboundedReceiver<String>,
+    /// Told each time a worker takes it or gives it back.
+    pub(super) holding: mpsc::UnboundedReceiver<Holding>,
     pub(super) ended: oneshot::Receiver<JobEnd>,
     nonce: Option<String>,
 }
@@ -151,10 +175,14 @@ pub(super) enum NotEnrolled {
 
 /// What became of a lease that somebody says is done.
 pub(super) enum Finish {
-    /// Whoever waited for it has been told.
-    Told(Arc<Job>),
-    /// It was done before.
+    /// Whoever waited for it has been told. It counts as done once [`Desk::recorded`] says so.
+    Told,
+    /// It was done before, and what came of it is recorded.
     Before,
+    /// The job was given back, and waits for another worker.
+    GivenBack,
+    /// It was said before, and is being recorded.
+    Recording,
     /// The same attempt was given to somebody else, or waits to be.
     AnothersNow,
     /// Nobody waits for it here.
@@ -186,9 +214,10 @@ impl Desk {
         state.polls.clear();
     }
 
-    /// Returns how many jobs workers have.
+    /// Returns how many jobs workers have, or have done without its being recorded yet.
     pub(super) fn n_held(&self) -> usize {
-        self.lock().held.len()
+        let state = self.lock();
+        state.held.len() + state.recording.len()
     }
 
     /// Takes a worker in. A process that takes over a name says that the one before it is gone.
@@ -197,6 +226,7 @@ impl Desk {
         let enrolled =
             Enrollment { instance: process.instance.clone(), tools, seen: Instant::now() };
         state.workers.insert(process.worker.clone(), enrolled);
+        state.forget_unseen();
         let gone = |held: &HeldJob| {
             held.process.worker == process.worker && held.process.instance != process.instance
         };
@@ -209,20 +239,24 @@ impl Desk {
         for nonce in nonces {
             if let Some(held) = state.held.remove(&nonce) {
                 let worker = held.process.worker.1.clone();
+                state.note_over(&held.job);
                 drop(held.ended.send(JobEnd::Died { worker }));
             }
         }
     }
 
-    /// Forgets a tool that a worker of the name no longer has, and returns whether another one
-    /// that was here of late has it.
-    pub(super) fn is_offered(&self, tool: &ToolName, tenant: &Tenant) -> bool {
+    /// Returns a worker of a tenant that was here of late and has a tool.
+    pub(super) fn offered_by(&self, tool: &ToolName, tenant: &Tenant) -> Option<String> {
         let state = self.lock();
-        state.workers.iter().any(|((theirs, _), enrolled)| {
-            theirs == tenant
-                && enrolled.tools.contains_key(tool)
-                && enrolled.seen.elapsed() < LEASE * 6
-        })
+        let offers = |((theirs, _), enrolled): &(&WorkerName, &Enrollment)| {
+            theirs == tenant && enrolled.tools.contains_key(tool) && enrolled.is_about()
+        };
+        state.workers.iter().find(offers).map(|((_, name), _)| name.clone())
+    }
+
+    /// Returns whether a worker was here of late.
+    pub(super) fn is_about(&self, worker: &WorkerName) -> bool {
+        self.lock().workers.get(worker).is_some_and(Enrollment::is_about)
     }
 
     /// Returns the names of the workers that were here of late and have a tool.
@@ -287,7 +321,7 @@ impl Desk {
             (JobKind::Run | JobKind::Preview, Some(pools)) => pools.offer_of(call),
             _ => None,
         };
-        let (held, taken) = mpsc::unbounded_channel();
+        let (held, holding) = mpsc::unbounded_channel();
         let (ending, ended) = oneshot::channel();
         let mut state = self.lock();
         state.next += 1;
@@ -296,7 +330,7 @@ impl Desk {
         state.unheld.insert(number, unheld);
         state.assign(number, reserved);
         drop(state);
-        Ticket { desk: Arc::clone(self), number, taken, ended, nonce: None }
+        Ticket { desk: Arc::clone(self), number, holding, ended, nonce: None }
     }
 
     /// Extends leases, and returns which of them are to be cancelled.
@@ -340,6 +374,9 @@ impl Desk {
     pub(super) fn finish(&self, terms: &LeaseTerms, outcome: WorkerOutcome) -> Finish {
         let mut state = self.lock();
         let Some(held) = state.held.remove(&terms.nonce) else {
+            if state.recording.contains(&terms.nonce) {
+                return Finish::Recording;
+            }
             state.elsewhere.remove(&terms.call);
             return match state.done.contains(&terms.nonce) {
                 true => Finish::Before,
@@ -349,23 +386,41 @@ impl Desk {
         };
         if matches!(outcome, WorkerOutcome::Released) {
             state.put_back(held);
-            return Finish::Before;
+            return Finish::GivenBack;
         }
-        state.done.push_back(terms.nonce.clone());
-        if state.done.len() > DONE_MAX {
-            state.done.pop_front();
-        }
+        state.note_over(&held.job);
         match held.ended.send(JobEnd::Said(outcome)) {
-            Ok(()) => Finish::Told(held.job),
+            Ok(()) => {
+                state.recording.insert(terms.nonce.clone());
+                Finish::Told
+            }
+            // Whoever waited has gone, so nothing is recorded by telling them.
             Err(JobEnd::Said(outcome)) => Finish::NotHeld(outcome),
-            Err(JobEnd::Died { .. }) => Finish::Before,
+            Err(JobEnd::Died { .. }) => Finish::AnothersNow,
         }
     }
 
-    /// Waits until no live worker can be running an earlier attempt of a call: one that does has
-    /// had the time of a lease to say so since this node started, and says so no more. Returns
-    /// whether it is so; if not, the worker has reported what came of it.
-    pub(super) async fn is_quiet(&self, call: CallId) -> bool {
+    /// Notes whether what came of a job was recorded. If not, the worker's next word about it is a
+    /// late report.
+    pub(super) fn recorded(&self, terms: &LeaseTerms, is_recorded: bool) {
+        let mut state = self.lock();
+        state.recording.remove(&terms.nonce);
+        if is_recorded {
+            state.done.push_back(terms.nonce.clone());
+            if state.done.len() > DONE_MAX {
+                state.done.pop_front();
+            }
+        }
+    }
+
+    /// Waits until no live worker can be running an attempt of a call: one that does has had the
+    /// time of a lease to say so, and says so no more. Where this node did not itself learn that
+    /// the attempt's worker is done with it, that time begins now: the worker may have named its
+    /// lease to nobody but the node that gave it, which is gone. Returns whether it is so; if not,
+    /// the worker has reported what came of it.
+    pub(super) async fn is_quiet(&self, call: CallId, attempt: u32) -> bool {
+        let is_over = self.lock().over.contains(&(call, attempt));
+        let quiet_from = if is_over { self.since } else { self.since.max(Instant::now()) };
         loop {
             let reported = self.reported.notified();
             let until = {
@@ -374,7 +429,7 @@ impl Desk {
                     return false;
                 }
                 let until = state.elsewhere.get(&call).copied();
-                let until = until.map_or(self.since + LEASE, |until| until.max(self.since + LEASE));
+                let until = until.map_or(quiet_from + LEASE, |until| until.max(quiet_from + LEASE));
                 if until <= Instant::now() {
                     state.elsewhere.remove(&call);
                     return true;
@@ -457,6 +512,26 @@ impl State {
         self.elsewhere.insert(call, until);
     }
 
+    /// Notes that the worker of an attempt is at it no more.
+    fn note_over(&mut self, job: &Job) {
+        if job.kind == JobKind::Run {
+            self.over.push_back((job.call(), job.attempt()));
+            if self.over.len() > OVER_MAX {
+                self.over.pop_front();
+            }
+        }
+    }
+
+    /// Forgets the workers that have nothing and were not heard of for long.
+    fn forget_unseen(&mut self) {
+        let (held, polls) = (&self.held, &self.polls);
+        self.workers.retain(|name, enrolled| {
+            enrolled.seen.elapsed() < REMEMBERED_FOR
+                || held.values().any(|held| held.process.worker == *name)
+                || polls.values().any(|poll| poll.process.worker == *name)
+        });
+    }
+
     /// Whether the attempt of a lease is somebody else's by now.
     fn is_underway(&self, terms: &LeaseTerms) -> bool {
         let is_it = |job: &Job| {
@@ -498,6 +573,8 @@ impl State {
             drop(ended.send(JobEnd::Said(WorkerOutcome::stopped_before_it_began())));
             return;
         }
+        // Whoever waited may have gone; the job is then taken back.
+        drop(held.send(Holding::GivenBack));
         self.unheld.insert(number, UnheldJob { job, poll: None, held, ended });
         self.assign(number, None);
     }
@@ -518,9 +595,9 @@ impl Ticket {
         self.desk.cancelled.notify_waiters();
     }
 
-    /// Notes which lease it is held by.
-    pub(super) fn held_by(&mut self, nonce: String) {
-        self.nonce = Some(nonce);
+    /// Notes which lease it is held by, if any.
+    pub(super) fn held_by(&mut self, nonce: Option<String>) {
+        self.nonce = nonce;
     }
 
     /// Returns when its lease lapses; `None` once it has no lease, or is put up again.
@@ -547,6 +624,11 @@ impl Drop for Ticket {
         // What the worker says of it from now on is a late report.
         if let Some(nonce) = &self.nonce {
             state.held.remove(nonce);
+        }
+        while let Ok(holding) = self.holding.try_recv() {
+            if let Holding::Taken(nonce) = holding {
+                state.held.remove(&nonce);
+            }
         }
     }
 }
@@ -604,7 +686,7 @@ impl Poll {
         };
         state.held.insert(nonce.clone(), lease);
         // Under the lock, so that whoever waits for the job knows the lease before it can end.
-        drop(teller.send(nonce));
+        drop(teller.send(Holding::Taken(nonce)));
         drop(state);
         Some(GivenJob { job, terms })
     }

@@ -190,6 +190,12 @@ impl WorkerOutcome {
         }
     }
 
+    /// Whether it may leave open what the attempt did, so that the log says no more than that the
+    /// attempt was interrupted.
+    pub(super) fn may_leave_open(&self) -> bool {
+        matches!(self, Self::Error { effect, .. } if *effect != SaidEffect::None)
+    }
+
     /// Reads it as the end of an attempt.
     pub(super) fn returned(self) -> Result<Returned, ToolError> {
         match self {

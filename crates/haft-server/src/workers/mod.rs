@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::session::{Event, Refusal, Returned};
-use haft_core::tool::{Definition, Executor, Pool};
+use haft_core::tool::{Definition, Executor, Mode, Pool};
 use haft_core::{Actor, ArtifactRef, Digest, Timestamp, ToolName};
 use haft_runtime::registry::{Registered, Registry};
 use haft_runtime::{Haft, InputError};
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use self::desk::{Desk, Finish, LEASE, NotEnrolled, Process};
 use self::job::JobKind;
 pub(crate) use self::job::WorkerOutcome;
-use self::kept::{KeptTool, KeptTools};
+use self::kept::{FoundTool, KeptTool, KeptTools};
 use self::lease::{LeaseMint, LeaseTerms};
 use self::tool::WorkerTool;
 use crate::error::{Error, Kind};
@@ -44,6 +44,8 @@ const LATE_WITHIN: Duration = Duration::from_secs(8);
 const LATE_EVERY: Duration = Duration::from_millis(100);
 /// How often a node looks for definitions that were registered with another one.
 const FOLLOW_EVERY: Duration = Duration::from_secs(2);
+/// How many tools a worker may have.
+const TOOLS_MAX: usize = 500;
 
 /// The workers of a node and their tools; a clone shares them.
 #[derive(Clone)]
@@ -55,8 +57,17 @@ struct Shared {
     desk: Arc<Desk>,
     mint: LeaseMint,
     kept: KeptTools,
-    /// The tools of workers that are in the registry. HeldJob while they change.
-    current: Mutex<BTreeMap<ToolName, KeptTool>>,
+    /// The tools of workers that are in the registry. Locked while they change.
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    tools: BTreeMap<ToolName, KeptTool>,
+    /// Which versions in the store were read or written last, by the names of their tools.
+    versions: BTreeMap<String, u64>,
+    /// Those whose tools could not be registered here, and that the log has told of.
+    refused: BTreeMap<String, u64>,
 }
 
 /// Who registers, and with what.
@@ -111,20 +122,44 @@ impl Workers {
     ///
     /// When the store cannot be read.
     pub async fn restore(&self) -> Result<(), haft_store::Error> {
-        let kept = self.0.kept.all().await?;
+        // First of all: what is registered after the store was read would be taken for gone.
         let mut current = self.0.current.lock().await;
-        let gone: Vec<ToolName> =
-            current.keys().filter(|name| !kept.contains_key(*name)).cloned().collect();
+        let listed = self.0.kept.versions().await?;
+        let is_gone = |name: &&ToolName| !listed.contains_key(name.as_str());
+        let gone: Vec<ToolName> = current.tools.keys().filter(is_gone).cloned().collect();
         for name in gone {
-            self.0.registry.remove(name.as_str());
-            current.remove(&name);
+            self.uninstall(&mut current, &name);
         }
-        for (name, kept) in kept {
-            if current.get(&name).is_some_and(|known| *known == kept) {
-                continue;
+        current.versions.retain(|name, _| listed.contains_key(name));
+        current.refused.retain(|name, _| listed.contains_key(name));
+        for (name, version) in listed {
+            if current.versions.get(&name) != Some(&version) {
+                self.reread(&mut current, name).await?;
             }
-            if let Err(error) = self.install(&mut current, kept) {
-                tracing::warn!(tool = %name, %error, "a worker's tool could not be registered again");
+        }
+        Ok(())
+    }
+
+    /// Registers what the store has under a name by now.
+    async fn reread(&self, current: &mut Current, name: String) -> Result<(), haft_store::Error> {
+        let Some(FoundTool { version, tool, .. }) = self.0.kept.read(&name).await? else {
+            return Ok(());
+        };
+        let kept = match tool {
+            Ok(kept) => kept,
+            Err(error) => {
+                tracing::warn!(tool = %name, %error, "a worker's tool cannot be read");
+                current.versions.insert(name, version);
+                return Ok(());
+            }
+        };
+        match self.install(current, kept) {
+            Ok(()) => drop(current.versions.insert(name, version)),
+            // Tried again, as what is in the way may go, but said once.
+            Err(error) => {
+                if current.refused.insert(name.clone(), version) != Some(version) {
+                    tracing::warn!(tool = %name, %error, "a worker's tool could not be registered");
+                }
             }
         }
         Ok(())
@@ -159,7 +194,7 @@ impl Workers {
     /// the tools of workers, but no worker can come to run them.
     pub(crate) async fn can_run(&self, tool: &Registered) -> bool {
         let is_theirs = tool.spec().pools.iter().any(|pool| Pool::is_of_workers(&pool.name));
-        !is_theirs || self.0.current.lock().await.contains_key(tool.name())
+        !is_theirs || self.0.current.lock().await.tools.contains_key(tool.name())
     }
 
     /// Says what a call waits for that is queued in a pool of workers.
@@ -179,10 +214,14 @@ impl Workers {
         now: Timestamp,
     ) -> Result<Value, Error> {
         let Registration { tenant, by, worker, instance, since, tools } = given;
+        if tools.len() > TOOLS_MAX {
+            let n = tools.len();
+            return Err(Error::invalid(format!("tools: expected at most {TOOLS_MAX}, found {n}")));
+        }
         let mut current = self.0.current.lock().await;
         let mut checked = BTreeMap::new();
         for definition in tools {
-            let kept = self.checked(&current, definition, &tenant, (&worker, since))?;
+            let kept = self.checked(&current.tools, definition, &tenant, (&worker, since))?;
             if let Some(twice) = checked.insert(kept.definition.name.clone(), kept) {
                 let name = twice.definition.name;
                 return Err(Error::invalid(format!("tools: `{name}` stands there twice")));
@@ -194,14 +233,8 @@ impl Workers {
         for (name, kept) in checked {
             let digest = kept.digest;
             enrolled.insert(name.clone(), digest);
-            let known = current.get(&name);
-            // Of two definitions the one of the worker that started later counts.
-            let is_current = known.is_none_or(|known| known.since <= kept.since);
-            if is_current && known.is_none_or(|known| known.digest != digest) {
-                self.0.kept.put(&kept, &by, now).await?;
-                self.install(&mut current, kept)?;
-            }
-            let is_current = current.get(&name).is_some_and(|known| known.digest == digest);
+            self.take_up(&mut current, kept, (&by, now)).await?;
+            let is_current = current.tools.get(&name).is_some_and(|known| known.digest == digest);
             shown.insert(name.to_string(), json!({ "digest": digest, "current": is_current }));
         }
         let process = Process { worker: (tenant.clone(), worker.clone()), instance };
@@ -213,28 +246,72 @@ impl Workers {
         }))
     }
 
-    /// A tool that its worker no longer has, and no other worker either, is gone.
+    /// Makes a definition the current one, unless that of a later worker is, and keeps it.
+    async fn take_up(
+        &self,
+        current: &mut Current,
+        mut kept: KeptTool,
+        (by, now): (&Actor, Timestamp),
+    ) -> Result<(), Error> {
+        let name = kept.definition.name.clone();
+        let before = current.tools.get(&name).cloned();
+        if let Some(known) = &before {
+            let is_same = known.digest == kept.digest;
+            let is_theirs = known.worker != kept.worker;
+            // A tool that its worker left behind is the next one's, else nobody could end it.
+            let owner = (known.tenant.clone(), known.worker.clone());
+            if is_same && is_theirs && !self.0.desk.is_about(&owner) {
+                kept.since = kept.since.max(known.since);
+            }
+            let is_kept = current.versions.contains_key(name.as_str());
+            // Of two definitions the one of the worker that started later counts.
+            if known.since > kept.since || (is_same && !is_theirs && is_kept) {
+                return Ok(());
+            }
+        }
+        // Until it is kept, the store is to be read again. What the registry refuses is not kept.
+        current.versions.remove(name.as_str());
+        self.install(current, kept.clone())?;
+        match self.0.kept.put(&kept, by, now).await {
+            Ok((version, stands)) => {
+                if stands != kept {
+                    self.install(current, stands)?;
+                }
+                current.versions.insert(name.to_string(), version);
+                Ok(())
+            }
+            Err(error) => {
+                match before {
+                    Some(before) => self.install(current, before)?,
+                    None => self.uninstall(current, &name),
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A tool that its worker no longer has, and no other worker either, is gone. If another one
+    /// has it, it is that one's.
     async fn forget_vanished(
         &self,
-        current: &mut BTreeMap<ToolName, KeptTool>,
+        current: &mut Current,
         (tenant, worker): (&Tenant, &str),
         has: &BTreeMap<ToolName, Digest>,
         (by, now): (&Actor, Timestamp),
     ) -> Result<(), Error> {
-        let vanished: Vec<ToolName> = current
-            .iter()
-            .filter(|(name, kept)| {
-                kept.tenant == *tenant
-                    && kept.worker == worker
-                    && !has.contains_key(*name)
-                    && !self.0.desk.is_offered(name, tenant)
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in vanished {
-            self.0.kept.remove(&name, by, now).await?;
-            self.0.registry.remove(name.as_str());
-            current.remove(&name);
+        let is_vanished = |(name, kept): &(&ToolName, &KeptTool)| {
+            kept.tenant == *tenant && kept.worker == worker && !has.contains_key(*name)
+        };
+        let vanished: Vec<KeptTool> =
+            current.tools.iter().filter(is_vanished).map(|(_, kept)| kept.clone()).collect();
+        for kept in vanished {
+            let name = &kept.definition.name;
+            if let Some(worker) = self.0.desk.offered_by(name, tenant) {
+                self.take_up(current, KeptTool { worker, ..kept }, (by, now)).await?;
+                continue;
+            }
+            self.0.kept.remove(&kept, by, now).await?;
+            self.uninstall(current, name);
             tracing::info!(tool = %name, "a worker no longer has a tool, so it is gone");
         }
         Ok(())
@@ -254,6 +331,15 @@ impl Workers {
         }
         if definition.pools.iter().any(|pool| Pool::is_of_workers(&pool.name)) {
             return Err(wrong("names of pools that begin with `worker/` are the server's own"));
+        }
+        // It would be run again after a crash, and without asking anyone.
+        if definition.mode == Some(Mode::External) && definition.facets.mutates.is_none() {
+            return Err(wrong(
+                "`mode: external` says that it reads from an outside service and changes nothing: \
+                 confirm that with `facets.mutates: none`. For payments, messages and all that has \
+                 an effect leave `mode` out, and give `category: side_effect` with \
+                 `facets.mutates: irreversible`",
+            ));
         }
         let taken = match current.get(&name) {
             Some(known) => known.tenant != *tenant,
@@ -292,21 +378,29 @@ impl Workers {
         WorkerTool::new(definition.clone(), digest, tenant.clone(), with)
     }
 
-    fn install(
-        &self,
-        current: &mut BTreeMap<ToolName, KeptTool>,
-        kept: KeptTool,
-    ) -> Result<(), Error> {
+    fn install(&self, current: &mut Current, kept: KeptTool) -> Result<(), Error> {
         let name = kept.definition.name.clone();
-        let tool = self.tool(&kept.definition, kept.digest, &kept.tenant);
-        let wrong =
-            |error: &dyn std::fmt::Display| Error::conflict(format!("tools: `{name}`: {error}"));
-        match current.contains_key(&name) {
-            true => drop(self.0.registry.replace(tool).map_err(|error| wrong(&error))?),
-            false => drop(self.0.registry.register(tool).map_err(|error| wrong(&error))?),
+        let known = current.tools.get(&name);
+        let is_new = known.is_none_or(|known| {
+            (&known.definition, &known.tenant) != (&kept.definition, &kept.tenant)
+                || known.digest != kept.digest
+        });
+        if is_new {
+            let tool = self.tool(&kept.definition, kept.digest, &kept.tenant);
+            let installed = match known.is_some() {
+                true => self.0.registry.replace(tool).map(drop),
+                false => self.0.registry.register(tool).map(drop),
+            };
+            installed.map_err(|error| Error::conflict(format!("tools: `{name}`: {error}")))?;
         }
-        current.insert(name, kept);
+        current.tools.insert(name, kept);
         Ok(())
+    }
+
+    fn uninstall(&self, current: &mut Current, name: &ToolName) {
+        self.0.registry.remove(name.as_str());
+        current.tools.remove(name);
+        current.versions.remove(name.as_str());
     }
 
     /// Waits for jobs, and returns them as the worker reads them.
@@ -414,18 +508,36 @@ impl Workers {
             return Err(Error::invalid(format!("outcome: a job of kind `{kind}` has no such end")));
         }
         let is_released = matches!(outcome, WorkerOutcome::Released);
-        let recorded = RecordSignal::listen(haft, &terms);
+        let recorded = RecordSignal::listen(haft, &terms, outcome.may_leave_open());
         match self.0.desk.finish(&terms, outcome) {
-            Finish::Before => Ok(json!({ "recorded": !is_released, "late": false })),
-            Finish::Told(job) if job.kind == JobKind::Run => {
-                recorded.wait().await?;
+            Finish::Before => Ok(json!({ "recorded": true, "late": false })),
+            Finish::GivenBack => Ok(json!({ "recorded": false, "late": false })),
+            Finish::Recording => Err(not_recorded()),
+            Finish::Told if terms.kind == JobKind::Run => {
+                self.recorded(recorded, terms).await?;
                 Ok(json!({ "recorded": true, "late": false }))
             }
-            Finish::Told(_) => Ok(json!({ "recorded": true, "late": false })),
+            Finish::Told => {
+                // Nothing of it is the worker's to make sure of.
+                self.0.desk.recorded(&terms, true);
+                Ok(json!({ "recorded": true, "late": false }))
+            }
             Finish::AnothersNow => Err(stale()),
             Finish::NotHeld(_) if is_released || terms.kind != JobKind::Run => Err(stale()),
             Finish::NotHeld(outcome) => self.late(haft, &terms, outcome).await,
         }
+    }
+
+    /// Waits until what came of a job is in the log. It goes on if the worker hangs up, so that a
+    /// repetition is answered by what was recorded.
+    async fn recorded(&self, recorded: RecordSignal, terms: LeaseTerms) -> Result<(), Error> {
+        let desk = Arc::clone(&self.0.desk);
+        let waiting = tokio::spawn(async move {
+            let recorded = recorded.wait().await;
+            desk.recorded(&terms, recorded.is_ok());
+            recorded
+        });
+        waiting.await.map_err(Error::internal)?
     }
 
     /// Another tenant's lease is one that was never given.
@@ -471,7 +583,8 @@ impl Workers {
 
 /// Hears when the end of an attempt is in the log.
 struct RecordSignal {
-    told: tokio::sync::oneshot::Receiver<()>,
+    /// Whether it is the end that the worker told of.
+    told: tokio::sync::oneshot::Receiver<bool>,
     _tap: haft_runtime::Tap,
 }
 
@@ -480,17 +593,23 @@ struct RecordSignal {
 const RECORDED_WITHIN: Duration = Duration::from_secs(10);
 
 impl RecordSignal {
-    fn listen(haft: &Haft, terms: &LeaseTerms) -> Self {
+    /// An attempt that was interrupted, as by its timeout, while its worker told of a clear end
+    /// has not had that end recorded: it can still settle the call.
+    fn listen(haft: &Haft, terms: &LeaseTerms, may_leave_open: bool) -> Self {
         let (tell, told) = tokio::sync::oneshot::channel();
         let tell = std::sync::Mutex::new(Some(tell));
         let (of, call) = (terms.session, terms.call);
         let tap = haft.live().tap(move |live| {
             let haft_runtime::Live::Appended { session, events, .. } = live else { return };
-            let is_end = |event: &Event| event.call() == Some(call) && ends_attempt(event);
-            if *session == of && events.iter().any(is_end) {
+            let is_end = |event: &&Event| event.call() == Some(call) && ends_attempt(event);
+            if *session != of {
+                return;
+            }
+            if let Some(end) = events.iter().find(is_end) {
+                let is_it = may_leave_open || !matches!(end, Event::CallInterrupted { .. });
                 let mut tell = tell.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 // Whoever asked may have hung up.
-                tell.take().and_then(|tell| tell.send(()).ok());
+                tell.take().and_then(|tell| tell.send(is_it).ok());
             }
         });
         Self { told, _tap: tap }
@@ -498,12 +617,14 @@ impl RecordSignal {
 
     async fn wait(self) -> Result<(), Error> {
         match tokio::time::timeout(RECORDED_WITHIN, self.told).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => {
-                Err(Error::new(Kind::Overloaded, "the result could not be recorded yet"))
-            }
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false) | Err(_)) | Err(_) => Err(not_recorded()),
         }
     }
+}
+
+fn not_recorded() -> Error {
+    Error::new(Kind::Overloaded, "the result is not recorded yet; send it again")
 }
 
 /// Whether an event says how an attempt of its call ended.

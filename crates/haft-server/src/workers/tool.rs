@@ -11,7 +11,7 @@ use haft_runtime::{Tool, ToolArguments, ToolContext, ToolError, ToolFuture};
 use haft_store::{Store, Tenant};
 use tokio::time::Instant;
 
-use super::desk::{Desk, JobEnd, Ticket};
+use super::desk::{Desk, Holding, JobEnd, Ticket};
 use super::job::{Job, JobKind, WorkerOutcome};
 
 /// How long a call in doubt waits for a worker to verify it, before a person is asked.
@@ -74,7 +74,7 @@ impl WorkerTool {
     }
 
     /// Has a worker do a job, and returns what it says. The clock of the attempt stands still
-    /// until one has it.
+    /// while none has it.
     async fn done(
         &self,
         kind: JobKind,
@@ -83,7 +83,8 @@ impl WorkerTool {
     ) -> Result<WorkerOutcome, ToolError> {
         self.require_tenant(context.session()).await?;
         // Before approval nobody has started a clock that could stand still.
-        let mut pause = (context.attempt() > 0).then(|| context.pause_clock());
+        let paused = || (context.attempt() > 0).then(|| context.pause_clock());
+        let mut pause = paused();
         let mut ticket = self.desk.submit(self.job(kind, arguments, context));
         let stop = context.stop().clone();
         let mut is_stopped = false;
@@ -91,13 +92,22 @@ impl WorkerTool {
             let lapses_at = ticket.lapses_at();
             tokio::select! {
                 biased;
-                Some(nonce) = ticket.taken.recv() => {
-                    ticket.held_by(nonce);
-                    drop(pause.take());
-                    if is_stopped {
-                        ticket.cancel();
+                Some(holding) = ticket.holding.recv() => match holding {
+                    Holding::Taken(nonce) => {
+                        ticket.held_by(Some(nonce));
+                        drop(pause.take());
+                        if is_stopped {
+                            ticket.cancel();
+                        }
                     }
-                }
+                    Holding::GivenBack => {
+                        ticket.held_by(None);
+                        pause = paused();
+                        if is_stopped && ticket.withdraw() {
+                            return Err(ToolError::cancelled().without_effect());
+                        }
+                    }
+                },
                 ended = &mut ticket.ended => return ended_as(ended.ok()),
                 () = stop.cancelled(), if !is_stopped => {
                     if ticket.withdraw() {
@@ -176,7 +186,7 @@ impl Tool for WorkerTool {
     ) -> ToolFuture<'_, Verification> {
         Box::pin(async move {
             let _pause = context.pause_clock();
-            if !self.desk.is_quiet(context.call()).await {
+            if !self.desk.is_quiet(context.call(), context.attempt()).await {
                 return Verification::Unknown;
             }
             let asked = self.done(JobKind::Verify, arguments, &context);

@@ -12,7 +12,7 @@ use haft_runtime::{Clock, FunctionTool, Haft, HaftBuilder, SealingKey, Tool};
 use haft_sandbox::launcher::Launcher;
 use haft_sandbox::mounts::{Access, Mounts, Root};
 use haft_sandbox::virtual_path::VirtualPath;
-use haft_server::{Config, Keys, ModelSettings, Models, NewKey, Scope, Server};
+use haft_server::{Config, Keys, ModelSettings, Models, NewKey, Scope, Server, Workers};
 use haft_store::{Store, Tenant};
 use haft_tools::{Hands, HandsSettings, Workspace, install};
 use serde_json::{Value, json};
@@ -195,6 +195,17 @@ impl House {
     pub(crate) async fn elsewhere(&self, visitor: &Visitor) -> Visitor {
         let address = serve(&self.haft, unattended()).await;
         Visitor { address, key: visitor.key.clone() }
+    }
+
+    /// Ends this node in the middle of what it does, and starts another one over the same store,
+    /// whose workers were made earlier.
+    pub(crate) async fn succeeded_by(&self, builder: HaftBuilder, workers: Workers) -> Self {
+        let store = self.haft.store().clone();
+        workers.restore().await.unwrap();
+        self.haft.shutdown(std::time::Duration::ZERO).await;
+        let (data, notes) = (tempfile::tempdir().unwrap(), Arc::default());
+        let config = |_: &Haft| Config { workers: Some(workers), ..unattended() };
+        Self::over_store((data, store), builder, notes, &[], config).await
     }
 
     /// Whether any file of the store holds a text.

@@ -1,7 +1,13 @@
 //! Workers over HTTP: a worker's tool is a tool of the node, and its jobs are fenced.
 
-use haft_server::Scope;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_core::session::Returned;
+use haft_runtime::{Haft, Invocation, Middleware, ToolFuture};
+use haft_server::{Config, Scope, Workers};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::house::{House, Visitor, unattended};
 
@@ -102,7 +108,7 @@ async fn until(ann: &Visitor, path: &str, stage: &str) -> Value {
         if found["stage"] == stage {
             return found;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -121,7 +127,7 @@ async fn a_worker_runs_a_call_that_waited_for_it() {
             let waiting = loop {
                 let sessions = ann.get("/haft/v1/sessions").await;
                 let session = sessions["data"][0]["id"].as_str().map(str::to_owned);
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
                 let Some(session) = session else { continue };
                 let shown = ann.get(&format!("/haft/v1/sessions/{session}")).await;
                 let queued = shown["queued"].as_array().filter(|it| !it.is_empty()).cloned();
@@ -305,14 +311,14 @@ async fn a_worker_that_stops_has_its_open_request_answered() {
     let hand = Hand::of(&house, "desk", "1").await;
     hand.register(&[pay(json!({}))]).await;
     let stop = async {
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
         let body = hand.with(json!({"free": 0}));
         hand.visitor.post("/haft/v1/workers/poll", &body).await
     };
     let began = std::time::Instant::now();
     let (jobs, stopped) = tokio::join!(hand.jobs(30_000), stop);
     assert!(jobs.is_empty() && stopped["jobs"] == json!([]), "{jobs:?} {stopped}");
-    assert!(began.elapsed() < std::time::Duration::from_secs(25), "it did not wait to the end");
+    assert!(began.elapsed() < Duration::from_secs(25), "it did not wait to the end");
 }
 
 #[tokio::test]
@@ -406,7 +412,7 @@ async fn an_agent_has_a_worker_s_tool_by_its_name_and_its_gate_holds() {
         "name": "Pays", "model": "scripted/pays", "tools": [{"type": "haft_tool", "name": "pay"}],
     });
     let why = ann.refused("POST", "/v1/agents", &agent, 400).await;
-    assert!(why.contains("no tool `pay`"), "{why}");
+    assert!(why.contains("no tool \"pay\""), "{why}");
     let hand = Hand::of(&house, "desk", "1").await;
     hand.register(&[pay(json!({"gate": "ask"}))]).await;
     let agent = ann.post("/v1/agents", &agent).await;
@@ -420,7 +426,7 @@ async fn an_agent_has_a_worker_s_tool_by_its_name_and_its_gate_holds() {
         if let Some(wait) = inbox["data"].as_array().unwrap().first() {
             break wait.clone();
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert_eq!((&wait["tool"], &wait["kind"]), (&json!("pay"), &json!("approval")), "{wait}");
     let path = format!("/haft/v1/sessions/{session}/calls/{}", wait["call"].as_str().unwrap());
@@ -452,4 +458,178 @@ async fn a_worker_that_falls_silent_may_still_run_so_what_is_not_seen_is_not_run
     assert_eq!(beaten["lost"], json!([job["lease"]]), "{beaten}");
     assert_eq!(silent.done(&job, json!({"type": "ok", "value": 1})).await.0, 200);
     until(&ann, &place(&made), "settled").await;
+}
+
+#[tokio::test]
+async fn a_node_that_takes_a_call_over_first_hears_whether_it_still_runs() {
+    let house = House::start().await;
+    let tools = [pay(json!({"hooks": ["verify"], "exec_timeout": 120_000}))];
+    let hand = Hand::of(&house, "desk", "1").await;
+    hand.register(&tools).await;
+    let made = call(house.admin().await, "pay");
+    let job = hand.job().await;
+    // The next node is there for longer than a lease before this one dies.
+    let builder = Haft::builder();
+    let workers = Workers::new(builder.registry(), house.haft.store().clone());
+    for _ in 0..6 {
+        hand.beat(&job, json!({})).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    made.abort();
+    let next = house.succeeded_by(builder, workers).await;
+    let ann = next.admin().await;
+    let hand = Hand::of(&next, "desk", "1").await;
+    hand.register(&tools).await;
+    let other = Hand::of(&next, "other", "1").await;
+    other.register(&tools).await;
+    while !events(&ann, &job).await.contains(&"call.interrupted".to_owned()) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // As long as its worker names it, nobody is asked what became of it.
+    let beats = async {
+        for _ in 0..7 {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(hand.beat(&job, json!({})).await["lost"], json!([job["lease"]]));
+        }
+    };
+    let (jobs, ()) = tokio::join!(other.jobs(14_000), beats);
+    assert!(jobs.is_empty(), "{jobs:?}");
+    let (status, said) = hand.done(&job, json!({"type": "ok", "value": "paid"})).await;
+    assert_eq!((status, &said["late"]), (200, &json!(true)), "{said}");
+    until(&ann, &place_of(&job), "settled").await;
+    let kinds = events(&ann, &job).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "call.started").count(), 1, "{kinds:?}");
+}
+
+/// Holds every result back before it is recorded, until there is a permit for it.
+struct HeldBack(Arc<Semaphore>);
+
+impl Middleware for HeldBack {
+    fn after<'a>(&'a self, _: Invocation<'a>, returned: Returned) -> ToolFuture<'a, Returned> {
+        Box::pin(async move {
+            self.0.acquire().await.unwrap().forget();
+            returned
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_recorded_is_not_acknowledged_however_often_it_is_said() {
+    let permits = Arc::new(Semaphore::new(0));
+    let held_back = HeldBack(Arc::clone(&permits));
+    let house = House::with(|builder| builder.middleware(held_back), &[]).await;
+    let ann = house.admin().await;
+    let hand = Hand::of(&house, "desk", "1").await;
+    let mut quick = pay(json!({"exec_timeout": 1500}));
+    quick["name"] = json!("quick_pay");
+    hand.register(&[pay(json!({})), quick]).await;
+    let made = call(house.admin().await, "pay");
+    let job = hand.job().await;
+    let paid = json!({"type": "ok", "value": "paid"});
+    let again = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let (status, said) = hand.done(&job, paid.clone()).await;
+        assert_eq!(status, 503, "{said}");
+        assert!(!events(&ann, &job).await.contains(&"call.finished".to_owned()));
+        permits.add_permits(1);
+    };
+    let ((status, said), ()) = tokio::join!(hand.done(&job, paid.clone()), again);
+    assert_eq!((status, &said["recorded"]), (200, &json!(true)), "{said}");
+    assert!(events(&ann, &job).await.contains(&"call.finished".to_owned()));
+    let (status, said) = hand.done(&job, paid.clone()).await;
+    assert_eq!((status, &said["recorded"]), (200, &json!(true)), "{said}");
+    made.await.unwrap();
+    // One whose time is up before it is recorded is in doubt, and said again it settles the call.
+    let made = call(house.admin().await, "quick_pay");
+    let job = hand.job().await;
+    let (status, said) = hand.done(&job, paid.clone()).await;
+    assert_eq!(status, 503, "{said}");
+    let made = made.await.unwrap();
+    assert_eq!(made["state"], "in_doubt", "{made}");
+    let (status, said) = hand.done(&job, paid).await;
+    assert_eq!((status, &said["late"]), (200, &json!(true)), "{said}");
+    until(&ann, &place(&made), "settled").await;
+}
+
+#[tokio::test]
+async fn a_registration_is_not_undone_by_a_look_at_the_store() {
+    let mut workers = None;
+    let configured = |haft: &Haft| {
+        let made = Workers::new(haft.registry().clone(), haft.store().clone());
+        workers = Some(made.clone());
+        Config { workers: Some(made), ..unattended() }
+    };
+    let house = House::configured(|builder| builder, &[], configured).await;
+    let workers = workers.unwrap();
+    let looking = tokio::spawn(async move {
+        loop {
+            workers.restore().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    });
+    let hand = Hand::of(&house, "desk", "1").await;
+    let mut tools = Vec::new();
+    for n in 0..20 {
+        let name = format!("pay_{n}");
+        tools.push(pay(json!({"name": name})));
+        hand.register(&tools).await;
+        for _ in 0..5 {
+            assert!(house.haft.registry().get(&name).is_some(), "{name}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    looking.abort();
+}
+
+#[tokio::test]
+async fn the_time_of_a_call_stands_still_while_no_worker_has_it() {
+    let house = House::start().await;
+    let tools = [pay(json!({"exec_timeout": 2000}))];
+    let hand = Hand::of(&house, "desk", "1").await;
+    hand.register(&tools).await;
+    let other = Hand::of(&house, "other", "1").await;
+    other.register(&tools).await;
+    let made = call(house.admin().await, "pay");
+    let job = hand.job().await;
+    assert_eq!(hand.done(&job, json!({"type": "released"})).await.0, 200);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let again = other.job().await;
+    assert_eq!((&again["call"], &again["attempt"]), (&job["call"], &json!(1)), "{again}");
+    assert_eq!(other.done(&again, json!({"type": "ok", "value": 2})).await.0, 200);
+    assert_eq!(made.await.unwrap()["outcome"]["result"]["ok"]["value"], 2);
+}
+
+#[tokio::test]
+async fn too_many_tools_and_an_external_mode_that_may_act_are_refused_by_name() {
+    let house = House::start().await;
+    let hand = Hand::of(&house, "desk", "1").await;
+    let path = "/haft/v1/workers/register";
+    let many: Vec<Value> = (0..501).map(|n| pay(json!({"name": format!("pay_{n}")}))).collect();
+    let body = hand.with(json!({"tools": many}));
+    let why = hand.visitor.refused("POST", path, &body, 400).await;
+    assert!(why.contains("at most 500, found 501"), "{why}");
+    let body = hand.with(json!({"tools": [pay(json!({"mode": "external", "facets": {}}))]}));
+    let why = hand.visitor.refused("POST", path, &body, 400).await;
+    assert!(why.contains("`pay`") && why.contains("side_effect"), "{why}");
+    let looks = json!({"mode": "external", "facets": {"mutates": "none"}});
+    hand.register(&[pay(looks)]).await;
+}
+
+#[tokio::test]
+async fn a_tool_that_its_first_worker_left_to_another_goes_with_that_one() {
+    let house = House::start().await;
+    let tools = [pay(json!({}))];
+    let first = Hand::of(&house, "first", "1").await;
+    let second = Hand::of(&house, "second", "1").await;
+    let third = Hand::of(&house, "third", "1").await;
+    for hand in [&first, &second, &third] {
+        hand.register(&tools).await;
+    }
+    // The newest goes first: what it had is another's then.
+    for hand in [&third, &first] {
+        hand.register(&[]).await;
+        assert!(house.haft.registry().get("pay").is_some(), "{} was not the last", hand.name);
+    }
+    second.register(&[]).await;
+    assert!(house.haft.registry().get("pay").is_none(), "nobody has it");
 }
