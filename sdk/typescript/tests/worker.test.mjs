@@ -263,6 +263,48 @@ test("every request but GET has a key that its retries share", async () => {
   assert.ok(first && first === again && other && other !== first && read === undefined);
 });
 
+test("every node is told of every job, and the one that gave it of its latest progress", async () => {
+  const job = {
+    lease: "lease-1", lease_ms: 10_000, kind: "run", tool: "busy", arguments: {}, key: "k", attempt: 1,
+    timeout_ms: 10_000, session: "s", call: "c", tenant: "default", actor: { id: "ann" },
+  };
+  /** @type {any[][]} */
+  const beats = [[], []];
+  let isDone = false;
+  const nodes = beats.map((told, index) => {
+    let given = index === 0 ? [job] : [];
+    return createServer(async (request, response) => {
+      let text = "";
+      for await (const piece of request) text += piece;
+      const path = request.url ?? "";
+      const answer = { since: 1, tools: {}, cancel: [], lost: [], jobs: /** @type {any[]} */ ([]) };
+      if (path.endsWith("/beat")) told.push(JSON.parse(text));
+      if (path.endsWith("/done")) isDone = true;
+      if (path.endsWith("/poll")) {
+        [answer.jobs, given] = [given, []];
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      response.setHeader("content-type", "application/json").end(JSON.stringify(answer));
+    });
+  });
+  for (const each of nodes) await new Promise((resolve) => each.listen(0, "127.0.0.1", () => resolve(undefined)));
+  const url = nodes.map((each) => `http://127.0.0.1:${/** @type {any} */ (each.address()).port}`);
+  const busy = tool({
+    name: "busy", description: "Is busy.", schema: { type: "object" }, mode: "read",
+    execute: async (_, context) => {
+      for (let at = 1; at <= 1000; at += 1) context.progress(at);
+      await eventually(async () => beats.every((told) => told.length > 1));
+    },
+  });
+  const both = await new Worker([busy], { url, key: "k" }).start();
+  await eventually(async () => isDone);
+  await both.stop();
+  for (const each of nodes) each.close(), each.closeAllConnections();
+  for (const told of beats) assert.ok(told.every((beat) => beat.leases.includes("lease-1")));
+  const shown = beats.map((told) => told.flatMap((beat) => Object.values(beat.progress)));
+  assert.deepEqual(shown, [[1000], []]);
+});
+
 test("code is told to stop when no server answers for its lease", { timeout: 60_000 }, async () => {
   const lonely = new TestNode();
   let isAt = false;
