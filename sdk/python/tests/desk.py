@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -19,6 +20,11 @@ def effect(line: str) -> None:
         os.fsync(file.fileno())
 
 
+def is_known(key: str) -> bool:
+    path = PLACE / "effects"
+    return path.exists() and key in path.read_text().split()
+
+
 def boundary(name: str, context: haft.Context) -> None:
     """Dies here the first time, or waits here, if the test wants that."""
     (PLACE / "at").write_text(f"{context.session} {context.call}")
@@ -33,9 +39,14 @@ def boundary(name: str, context: haft.Context) -> None:
             time.sleep(0.01)
 
 
-def charged(context: haft.Context) -> dict[str, str]:
+bank = threading.Lock()
+
+
+def charged(context: haft.Context, knows_keys: bool = False) -> dict[str, str]:
     boundary("before_effect", context)
-    effect(context.key)
+    with bank:
+        if not knows_keys or not is_known(context.key):
+            effect(context.key)
     boundary("after_effect", context)
     return {"id": f"re_{context.call}"}
 
@@ -49,16 +60,11 @@ def plain(cents: int, context: haft.Context) -> dict[str, str]:
 @haft.tool(mode="external", approve=False, key=True, timeout="60s")
 def keyed(cents: int, context: haft.Context) -> dict[str, str]:
     """Charges once for each key, as a bank that knows keys does."""
-    path = PLACE / "effects"
-    if path.exists() and context.key in path.read_text().split():
-        return {"id": f"re_{context.call}"}
-    return charged(context)
+    return charged(context, knows_keys=True)
 
 
 def find(cents: int, context: haft.Context) -> dict[str, str] | None:
-    path = PLACE / "effects"
-    known = path.exists() and context.key in path.read_text().split()
-    return {"id": f"re_{context.call}"} if known else None
+    return {"id": f"re_{context.call}"} if is_known(context.key) else None
 
 
 @haft.tool(mode="external", approve=False, verify=find, timeout="60s")

@@ -150,6 +150,7 @@ def test_the_server_is_killed_and_the_worker_goes_on(
                 (place / "go").touch()
                 # The worker was alive all the time: what it says in the end settles the call.
                 eventually(lambda: node.client.get(call)["stage"] == "settled")
+                time.sleep(0.5)
                 count = effects(place)
                 assert count == 1, f"{count} effects"
             finally:
@@ -173,22 +174,44 @@ def test_both_are_killed_inside_the_effect(database_url: str | None, tmp_path: P
             desk.end()
 
 
-def test_a_worker_finds_another_node(postgres_url: str, tmp_path: Path) -> None:
+def tells_both(place: Path) -> None:
+    """Waits until the worker, at the boundary, has surely told both nodes what it is at."""
+    eventually(lambda: (place / "waits").exists())
+    time.sleep(6)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("at", ["before_effect", "after_effect"])
+def test_a_worker_finds_another_node(at: str, tool: str, postgres_url: str, tmp_path: Path) -> None:
     with Node(database_url=postgres_url) as one, Node(database_url=postgres_url) as two:
         both = f"{one.url},{two.url}"
-        desk = Desk(one, tmp_path, WAIT_AT="after_effect", HAFT_URL=both)
+        desk = Desk(one, tmp_path, WAIT_AT=at, HAFT_URL=both)
         try:
             for node in (one, two):
-                eventually(lambda: any(t["name"] == "plain" for t in node.client.tools()))
-            begun(one, "plain")
-            eventually(lambda: (tmp_path / "waits").exists())
+                eventually(lambda: any(t["name"] == tool for t in node.client.tools()))
+            begun(one, tool)
+            tells_both(tmp_path)
             call = the_call(tmp_path)
+            recorded = len(one.client.events(call))
             one.kill()
-            # The other node takes the session over, and finds the call in doubt.
-            assert end_of(two, call) == "in_doubt"
+            if tool == "plain":
+                # The other node takes the session over, and finds the call in doubt.
+                assert end_of(two, call) == "in_doubt"
+            elif tool == "keyed":
+                # It runs the call again with the same key, while the first run still waits.
+                assert end_of(two, call) == "done"
+            else:
+                # It asks nobody about a call that a worker says it is at, so it starts nothing.
+                eventually(lambda: len(two.client.events(call)) > recorded)
+                time.sleep(5)
+                assert two.client.get(call)["stage"] != "settled"
+            if tool != "keyed":
+                assert effects(tmp_path) == (1 if at == "after_effect" else 0)
             (tmp_path / "go").touch()
             eventually(lambda: two.client.get(call)["stage"] == "settled")
+            # The first run may still be about to take effect.
+            time.sleep(1)
             assert effects(tmp_path) == 1
-            assert two.client.call("plain", {"cents": 5}).ok and effects(tmp_path) == 2
+            assert two.client.call(tool, {"cents": 5}).ok and effects(tmp_path) == 2
         finally:
             desk.end()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+import http.server
+import threading
+from typing import Annotated, Literal, Optional
 
 import pytest
 from pydantic import BaseModel, Field
@@ -87,6 +89,65 @@ def test_a_tool_without_description_or_type_is_refused() -> None:
         def untyped(a) -> int:  # type: ignore[no-untyped-def]
             """Does."""
             return 1
+
+
+def test_a_parameter_that_a_model_cannot_be_shown_is_refused() -> None:
+    def hidden(_a: int) -> int:
+        """Does."""
+        return _a
+
+    def config(model_config: str, b: int = 0) -> int:
+        """Does."""
+        return b
+
+    with pytest.raises(TypeError, match="call it `a`"):
+        haft.tool(hidden)
+    with pytest.raises(TypeError, match="something else"):
+        haft.tool(config)
+
+
+def test_a_context_is_found_in_optional_and_annotated() -> None:
+    @haft.tool
+    def maybe(a: int, context: haft.Context | None = None) -> str:
+        """Does."""
+        return context.key if context else ""
+
+    @haft.tool
+    def noted(a: int, context: Annotated[Optional[haft.Context], "whose"]) -> str:
+        """Does."""
+        return context.key if context else ""
+
+    for each in (maybe, noted):
+        assert list(each.definition["input_schema"]["properties"]) == ["a"]
+        assert each.bind(each.function, {"a": 1}, haft.Context(key="k"))() == "k"
+
+
+def test_every_request_but_get_has_a_key_that_its_retries_share() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    class Losing(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append((self.command, self.headers.get("idempotency-key")))
+            if len(seen) > 1:
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+            self.close_connection = True
+
+        do_GET = do_DELETE = do_POST
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Losing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = haft.Client(f"http://127.0.0.1:{server.server_port}", "k")
+        client.request("POST", "/x", {})
+        client.request("DELETE", "/x")
+        client.request("GET", "/x")
+        server.shutdown()
+    assert [method for method, _ in seen] == ["POST", "POST", "DELETE", "GET"]
+    first, again, other, read = [key for _, key in seen]
+    assert first and first == again and other and other != first and read is None
 
 
 def test_modes_and_terminal_results() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +19,7 @@ from haft.testing import Node
 paid: list[str] = []
 world = {"balance": 10}
 running = threading.Event()
+at: list[haft.Call] = []
 
 
 def shown(cents: int) -> haft.Preview:
@@ -45,7 +49,10 @@ def refund(cents: int, context: haft.Context) -> dict[str, str]:
 @haft.tool(mode="read")
 async def get_slow(seconds: float, context: haft.Context) -> dict[str, Any]:
     """Waits, and says how far it is."""
+    at[:] = [haft.Call(context.session, context.call, "waiting")]
     running.set()
+    context.progress(object())
+    context.progress(float("nan"))
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if context.cancelled:
@@ -93,7 +100,67 @@ def get_failure() -> int:
     raise ValueError("no such thing")
 
 
-TOOLS = (refund, get_slow, lose_connection, hang, flaky, get_report, get_failure)
+class Odd:
+    """Nothing that JSON has."""
+
+
+UNSENDABLE: dict[str, Callable[[], Any]] = {
+    "an object": Odd,
+    "not a number": lambda: {"rate": float("nan")},
+    "half a character": lambda: "\ud800",
+    "bytes": lambda: b"\xff",
+    "refused, as it is too deep": lambda: json.loads("[" * 200 + "]" * 200),
+    "too large": lambda: "x" * 9_000_000,
+    "inside a result": lambda: haft.ToolResult(success=True, data={"x": Odd()}),
+}
+
+
+@haft.tool(mode="external", approve=False, timeout="60s")
+def give(what: str) -> Any:
+    """Does something, and gives what cannot be sent."""
+    return UNSENDABLE[what]()
+
+
+@haft.tool(mode="external", approve=False)
+def give_dates(fails: bool, context: haft.Context) -> haft.ToolResult:
+    """Gives what JSON has in other words."""
+    day = {"day": datetime.date(2026, 1, 2)}
+    if fails:
+        raise haft.ToolError("no", partial={"odd": Odd()})
+    return haft.ToolResult(success=True, data=day)
+
+
+class ReadTimeout(Exception):
+    """As clients of HTTP have it."""
+
+
+class LateReadTimeout(ReadTimeout):
+    """One of those."""
+
+
+OPEN: dict[str, type[BaseException]] = {
+    "timeout": TimeoutError,
+    "reset": ConnectionResetError,
+    "cancelled": asyncio.CancelledError,
+    "client": LateReadTimeout,
+}
+
+
+@haft.tool(mode="external", approve=False)
+async def break_off(how: str) -> str:
+    """Sends something, and does not hear of it."""
+    raise OPEN[how]("gone")
+
+
+@haft.tool(mode="read")
+def get_broken() -> str:
+    """Asks for something, and does not hear of it."""
+    raise ConnectionResetError("gone")
+
+
+TOOLS = (
+    refund, get_slow, lose_connection, hang, flaky, get_report, get_failure, give, give_dates, break_off, get_broken,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +222,29 @@ def test_an_approval_holds_only_for_what_was_shown(node: Node) -> None:
     assert denied.error is not None and denied.error["class"] == "denied" and not paid
 
 
-def test_context_progress_and_cancel(node: Node) -> None:
+def test_who_watches_a_session_is_shown_progress(node: Node) -> None:
+    running.clear()
+    caller = threading.Thread(target=lambda: node.client.call("get_slow", {"seconds": 3}))
+    caller.start()
+    assert running.wait(10)
+    url = f"{node.url}/haft/v1/sessions/{at[0].session}/events/stream"
+    asked = urllib.request.Request(url, headers={"x-api-key": node.key})
+    shown: list[Any] = []
+    with urllib.request.urlopen(asked, timeout=20) as stream:
+        kind = ""
+        for line in stream:
+            text = line.decode().strip()
+            kind = text.removeprefix("event:").strip() if text.startswith("event:") else kind
+            if kind == "progress" and text.startswith("data:"):
+                shown.append(json.loads(text.removeprefix("data:")))
+            if len(shown) == 2:
+                break
+    assert {each["call"] for each in shown} == {at[0].call}
+    assert 0 < shown[1]["progress"]["left"] < shown[0]["progress"]["left"] < 3
+    caller.join(10)
+
+
+def test_context_and_cancel(node: Node) -> None:
     done = node.client.call("get_slow", {"seconds": 0.05})
     assert done.value == {"tenant": "default", "user": "admin", "attempt": 1}
     running.clear()
@@ -204,7 +293,62 @@ def test_results_errors_and_artifacts(node: Node) -> None:
     assert failed.error["class"] == "tool_error"
 
 
-def test_limits_count_what_a_worker_s_tool_costs(node: Node) -> None:
+@pytest.mark.parametrize("what", UNSENDABLE)
+def test_what_ran_has_run_also_if_its_result_cannot_be_sent(node: Node, what: str) -> None:
+    made = node.client.call("give", {"what": what})
+    assert made.ok and made.value is None, made
+    assert "the tool ran, but its result could not be sent" in json.dumps(made.outcome)
+
+
+def test_data_and_partial_results_are_made_json(node: Node) -> None:
+    assert node.client.call("give_dates", {"fails": False}).value == {"day": "2026-01-02"}
+    failed = node.client.call("give_dates", {"fails": True})
+    assert failed.error is not None and failed.error["message"] == "no"
+
+
+@pytest.mark.parametrize("how", OPEN)
+def test_an_exception_that_leaves_the_effect_open_leaves_the_call_in_doubt(node: Node, how: str) -> None:
+    made = node.client.call("break_off", {"how": how})
+    assert made.state == "in_doubt", made
+    node.client.settle(made, "give_up")
+
+
+def test_what_only_reads_simply_fails(node: Node) -> None:
+    failed = node.client.call("get_broken")
+    assert failed.error is not None and failed.error["message"] == "gone"
+
+
+def test_code_is_told_to_stop_when_no_server_answers_for_its_lease() -> None:
+    told: list[float] = []
+
+    @haft.tool(mode="external", approve=False, timeout="60s")
+    def last(context: haft.Context) -> None:
+        """Waits to be told to stop."""
+        running.set()
+        if context.wait_cancelled(30):
+            told.append(time.monotonic())
+
+    running.clear()
+    with Node() as node, node.worker(last, patience=0.1):
+        caller = threading.Thread(target=lambda: _ignored(lambda: node.client.call("last")), daemon=True)
+        caller.start()
+        assert running.wait(10)
+        time.sleep(0.5)
+        assert not told
+        node.kill()
+        killed = time.monotonic()
+        eventually(lambda: told)
+        assert 3 < told[0] - killed < 12
+
+
+def _ignored(what: Callable[[], Any]) -> None:
+    try:
+        what()
+    except Exception:  # noqa: BLE001 - the server is killed meanwhile
+        pass
+
+
+def test_a_worker_s_tool_is_listed_with_what_it_declares(node: Node) -> None:
     listed = next(tool for tool in node.client.tools() if tool["name"] == "refund")
     assert listed["undo"]["tool"] == "claim_back" and listed["previews"] is True
     assert listed["facets"]["spend"] == "possible"

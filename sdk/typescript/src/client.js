@@ -99,13 +99,15 @@ export class Client {
 
   /** @param {string} path @param {any} body */
   #post(path, body) {
-    return this.#sent("POST", path, body, { "idempotency-key": crypto.randomUUID() }, 60_000);
+    return this.#sent("POST", path, body, {}, 60_000);
   }
 
   /** Sends a request, again if its answer was lost: its key makes it the same request.
    * @param {string} method @param {string} path @param {any} body @param {any} headers
    * @param {number} timeoutMs */
   async #sent(method, path, body, headers, timeoutMs) {
+    const hasKey = Object.keys(headers).some((name) => name.toLowerCase() === "idempotency-key");
+    if (method !== "GET" && !hasKey) headers = { ...headers, "idempotency-key": crypto.randomUUID() };
     /** @type {any} */
     let last;
     for (let attempt = 0; attempt < 4; attempt += 1) {

@@ -118,6 +118,7 @@ export class Cancelled extends ToolError {
   constructor(options?: { effect?: "none" | "unknown" | "unsaid" });
 }
 
+/** What a tool may return instead of a plain value. An object with any other member is a plain value. */
 export interface ToolResult {
   success: boolean;
   terminal?: boolean;
@@ -126,7 +127,6 @@ export interface ToolResult {
   message?: string;
   error?: string;
   data?: Record<string, unknown>;
-  [member: string]: unknown;
 }
 export interface ToolCall { id: string; name: string; arguments: Record<string, unknown> }
 

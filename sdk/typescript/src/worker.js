@@ -4,10 +4,13 @@ import { hostname } from "node:os";
 
 import { ToolError } from "./errors.js";
 import { Unreachable, fromEnvironment, server, slept } from "./http.js";
+import { decideToolMode } from "./results.js";
 import { UNKNOWN, checked } from "./tool.js";
 
 const BEAT_MS = 2500;
 const BACKOFF_MAX = 5000;
+/** What a server reads of a request. */
+const BODY_MAX = (8 << 20) - 4096;
 
 class Unregistered extends Error {}
 class TryLater extends Error {}
@@ -34,6 +37,10 @@ export class Worker {
     this.stopping = false;
     /** @type {Set<Promise<void>>} */
     this.running = new Set();
+    /** The jobs that are worked on, whichever node gave them: every node is told of all, as any of
+     * them may have to decide about their sessions when the one that gave them is gone.
+     * @type {Map<string, any>} */
+    this.jobs = new Map();
     const key = options.key ?? fromEnvironment("HAFT_API_KEY");
     const given = options.url ?? fromEnvironment("HAFT_URL") ?? "http://127.0.0.1:7800";
     const urls = Array.isArray(given) ? given : given.split(",").map((/** @type {string} */ each) => each.trim());
@@ -65,6 +72,10 @@ export class Worker {
       this.polls.push(node.pollForever());
       node.beatForever();
     }
+    this.watch = setInterval(() => {
+      for (const job of this.jobs.values()) stopIfSilent(job);
+    }, 100);
+    this.watch.unref();
     await Promise.race([ready, this.failure]);
     return this;
   }
@@ -89,6 +100,7 @@ export class Worker {
     // What they were given last is given back, not lost.
     const ended = polls.then(() => Promise.allSettled([...this.running]));
     await Promise.race([ended, slept(10_000, { unref: true })]);
+    clearInterval(this.watch);
     for (const node of this.nodes) node.gone = true;
   }
 }
@@ -100,8 +112,6 @@ class Node {
     this.worker = worker;
     this.server = at;
     this.gone = false;
-    /** @type {Map<string, any>} */
-    this.jobs = new Map();
   }
 
   get me() {
@@ -173,19 +183,26 @@ class Node {
   /** @param {any} body */
   #begin(body) {
     const stop = new AbortController();
-    const job = { body, stop, progress: /** @type {unknown[]} */ ([]), artifacts: /** @type {any[]} */ ([]) };
-    this.jobs.set(body.lease, job);
+    const lasts = body.lease_ms ?? 10_000;
+    const job = {
+      node: this, body, stop, lasts, goodUntil: performance.now() + lasts,
+      // The latest value that was not sent yet, and nothing before it.
+      progress: /** @type {unknown} */ (undefined), artifacts: /** @type {any[]} */ ([]),
+    };
+    this.worker.jobs.set(body.lease, job);
     const work = (async () => {
       try {
         const outcome = this.worker.stopping ? { type: "released" } : await this.#outcome(job);
-        await this.done(job, outcome);
+        await this.done(job, sendable(outcome));
+      } catch (error) {
+        console.error(`what came of ${body.call} could not be reported: ${text(error)}`);
       } finally {
-        this.jobs.delete(body.lease);
+        this.worker.jobs.delete(body.lease);
         this.worker.free += 1;
       }
     })();
     this.worker.running.add(work);
-    work.finally(() => this.worker.running.delete(work));
+    work.catch(() => {}).finally(() => this.worker.running.delete(work));
   }
 
   /** @param {any} job */
@@ -193,8 +210,19 @@ class Node {
     const { body, stop } = job;
     const { tool, session, call, attempt, key, tenant, actor, lease } = body;
     return {
-      tool, session, call, attempt, key, tenant, actor, userId: actor.id, abortSignal: stop.signal,
-      progress: (/** @type {unknown} */ value) => job.progress.push(value),
+      tool, session, call, attempt, key, tenant, actor, userId: actor.id,
+      get abortSignal() {
+        stopIfSilent(job);
+        return stop.signal;
+      },
+      progress: (/** @type {unknown} */ value) => {
+        try {
+          // As it is now, and what cannot be shown must not end the call.
+          job.progress = JSON.parse(JSON.stringify(value ?? null));
+        } catch (error) {
+          console.warn(`the progress of ${call} cannot be sent: ${text(error)}`);
+        }
+      },
       keep: async (/** @type {string} */ title, /** @type {any} */ data, mediaType = "application/octet-stream") => {
         const query = new URLSearchParams({ lease, title });
         const more = { raw: data, headers: { "content-type": mediaType }, timeoutMs: 120_000 };
@@ -216,8 +244,10 @@ class Node {
         const directives = { needs_followup: needsFollowup, terminal };
         return { type: "error", class: errorClass, message, debug, partial, effect, directives };
       }
-      const thrown = /** @type {any} */ (error);
-      return { type: "error", message: String(thrown?.message ?? thrown), debug: thrown?.stack };
+      const made = this.worker.tools.get(job.body.tool);
+      const isOpen = job.body.kind === "run" && leavesOpen(error) && !onlyReads(made);
+      const debug = /** @type {any} */ (error)?.stack;
+      return { type: "error", message: text(error), debug, ...(isOpen ? { effect: "unknown" } : {}) };
     }
   }
 
@@ -242,32 +272,52 @@ class Node {
 
   /** Says which jobs are still worked on, and hears which should stop. */
   async beatForever() {
+    let isMuted = false;
     while (!this.gone) {
-      if (!this.jobs.size) {
+      const jobs = new Map(this.worker.jobs);
+      if (!jobs.size) {
         await slept(50);
         continue;
       }
       /** @type {Record<string, unknown>} */
-      const progress = {};
-      for (const [lease, job] of this.jobs) if (job.progress.length) progress[lease] = job.progress.shift();
+      const progress = isMuted ? {} : this.#progress(jobs);
       const wait_ms = Object.keys(progress).length ? 0 : BEAT_MS;
-      const body = { ...this.me, leases: [...this.jobs.keys()], progress, wait_ms };
-      try {
-        const answer = await this.server.request("POST", "/haft/v1/workers/beat", body, { timeoutMs: 10_000 });
-        const cancel = answer.status === 200 ? answer.body.cancel : [];
-        for (const lease of cancel) this.jobs.get(lease)?.stop.abort();
-        if (cancel.length || wait_ms === 0) await slept(cancel.length ? 500 : 50);
-        else if (answer.status !== 200) await slept(500);
-      } catch {
+      const body = { ...this.me, leases: [...jobs.keys()], progress, wait_ms };
+      const asked = performance.now();
+      const sent = this.server.request("POST", "/haft/v1/workers/beat", body, { timeoutMs: 10_000 });
+      /** @type {any} */
+      const answer = await sent.catch(() => undefined);
+      const told = answer?.status === 200 && typeof answer.body === "object" ? answer.body : undefined;
+      // What cannot be shown must not cost the lease.
+      isMuted = !told && wait_ms === 0;
+      if (!told) {
         await slept(500);
+        continue;
       }
+      for (const job of jobs.values()) job.goodUntil = Math.max(job.goodUntil, asked + job.lasts);
+      const cancel = told.cancel ?? [];
+      for (const lease of cancel) jobs.get(lease)?.stop.abort();
+      if (cancel.length || wait_ms === 0) await slept(cancel.length ? 500 : 50);
     }
+  }
+
+  /** Takes the latest progress of the jobs that this node gave. @param {Map<string, any>} jobs */
+  #progress(jobs) {
+    /** @type {Record<string, unknown>} */
+    const taken = {};
+    for (const [lease, job] of jobs) {
+      if (job.node !== this || job.progress === undefined) continue;
+      taken[lease] = job.progress;
+      job.progress = undefined;
+    }
+    return taken;
   }
 
   /** Says what came of a job, until some server has it. @param {any} job @param {any} outcome */
   async done(job, outcome) {
     const others = this.worker.nodes.filter((node) => node !== this);
     const nodes = [this, ...others];
+    let refusals = 0;
     for (let failures = 0; !this.gone; failures += 1) {
       const node = failures < 2 ? this : nodes[failures % nodes.length];
       const body = { lease: job.body.lease, outcome };
@@ -275,9 +325,11 @@ class Node {
         const answer = await node.server.request("POST", "/haft/v1/workers/done", body);
         if (answer.status === 200 || answer.status === 409) return;
         if (answer.status < 500 && answer.status !== 429) {
-          if (outcome.type !== "ok") return;
-          const why = answer.body?.error?.message ?? answer.status;
-          outcome = { type: "error", message: `the tool ran, but its result was refused: ${why}` };
+          const why = text(answer.body?.error?.message ?? answer.status);
+          console.error(`what came of ${job.body.call} was refused: ${why}`);
+          if (refusals === 2 || outcome.type === "released") return;
+          outcome = reduced(outcome, why, refusals);
+          refusals += 1;
           continue;
         }
       } catch (error) {
@@ -288,10 +340,72 @@ class Node {
   }
 }
 
+/** Tells code to stop when no server has answered for as long as its lease lasts. @param {any} job */
+function stopIfSilent(job) {
+  if (performance.now() > job.goodUntil) job.stop.abort();
+}
+
+/** A text of anything, that can be sent. @param {any} value */
+function text(value) {
+  try {
+    return Buffer.from(String(value?.message ?? value)).toString();
+  } catch {
+    return typeof value;
+  }
+}
+
+/** Whether what was thrown leaves open whether a request arrived. @param {any} thrown */
+function leavesOpen(thrown) {
+  if (["AbortError", "TimeoutError"].includes(thrown?.name)) return true;
+  return /^(ECONN|EPIPE|ETIMEDOUT|UND_ERR)/.test(text(thrown?.code ?? "")) || /\bfetch failed\b/.test(text(thrown));
+}
+
+/** @param {any} made */
+function onlyReads(made) {
+  return (made?.options.mode ?? decideToolMode(made?.toolName ?? "")) === "read";
+}
+
+/** An outcome as JSON, or as much of it as can be sent. What ran has run, whatever it gave.
+ * @param {any} outcome */
+function sendable(outcome) {
+  try {
+    const told = JSON.stringify(outcome);
+    if (Buffer.byteLength(told) <= BODY_MAX) return JSON.parse(told);
+    return reduced(outcome, `it has more than ${BODY_MAX} bytes; use keep()`, 0);
+  } catch (error) {
+    return reduced(outcome, text(error), 0);
+  }
+}
+
+/** What is left to say of an outcome that cannot be sent, or that was refused.
+ * @param {any} outcome @param {string} why @param {number} refusals */
+function reduced(outcome, why, refusals) {
+  const reason = why.slice(0, 500);
+  if (outcome.type === "ok") {
+    const said = `the tool ran, but its result could not be sent: ${reason}`;
+    return { type: "ok", value: null, text: said, artifacts: refusals === 0 ? outcome.artifacts : undefined };
+  }
+  if (outcome.type === "applied") return { type: "applied", value: null };
+  if (outcome.type !== "error") {
+    return { type: "error", message: `the ${outcome.type} could not be sent: ${reason}`, effect: "none" };
+  }
+  const effect = ["none", "unknown"].includes(outcome.effect) ? outcome.effect : undefined;
+  const named = refusals === 0 && typeof outcome.class === "string" ? outcome.class : undefined;
+  const message = text(outcome.message).slice(0, 2000);
+  return { type: "error", class: named, message, effect, debug: `the rest could not be sent: ${reason}` };
+}
+
+const RESULT = ["success", "terminal", "needsFollowup", "nextAction", "message", "error", "data"];
+
+/** Whether a value is a `ToolResult`, and nothing that has a `success` of its own. @param {any} value */
+function isResult(value) {
+  return typeof value?.success === "boolean" && Object.keys(value).every((name) => RESULT.includes(name));
+}
+
 /** @param {any} value @param {any[]} artifacts */
 function returned(value, artifacts) {
   if (typeof value === "string") return { type: "ok", value, text: value, artifacts };
-  if (typeof value?.success !== "boolean") return { type: "ok", value: value ?? null, artifacts };
+  if (!isResult(value)) return { type: "ok", value: value ?? null, artifacts };
   const { success, terminal, needsFollowup, nextAction, message, error, data } = value;
   const directives = { terminal, needs_followup: needsFollowup, next_action: nextAction, user_message: message };
   if (success) return { type: "ok", value: data ?? null, text: message, artifacts, directives };

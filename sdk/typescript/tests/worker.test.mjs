@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -11,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 
 import {
-  ApiError, EffectUnknown, ToolError, Cancelled, Worker, decideToolMode, isTerminalResult, result, tool,
+  ApiError, Client, EffectUnknown, ToolError, Cancelled, Worker, decideToolMode, isTerminalResult, result, tool,
 } from "../src/index.js";
 import { KEY, TestNode, eventually } from "./node.mjs";
 
@@ -102,12 +103,55 @@ const report = tool({
   },
 });
 
+/** @type {any} */
+const loop = {};
+loop.self = loop;
+/** @type {Record<string, () => any>} */
+const UNSENDABLE = {
+  bigint: () => ({ cents: 5n }),
+  circular: () => loop,
+  throwing: () => ({ toJSON: () => assert.fail("odd") }),
+  "half a character": () => "\ud800",
+  "too deep": () => Array.from({ length: 200 }).reduce((inner) => [inner], []),
+  "too large": () => "x".repeat(9_000_000),
+};
+
+const give = tool({
+  name: "give",
+  description: "Does something, and gives what cannot be sent.",
+  schema: z.object({ what: z.string() }),
+  mode: "external",
+  approve: false,
+  execute: ({ what }, context) => {
+    context.progress(5n);
+    if (what === "its own success") return { success: true, id: "re_1" };
+    if (what === "partial") throw new ToolError("no", { partial: loop });
+    return UNSENDABLE[what]();
+  },
+});
+
+/** @type {Record<string, () => any>} */
+const OPEN = {
+  abort: () => AbortSignal.abort().throwIfAborted(),
+  timeout: () => Promise.reject(new DOMException("late", "TimeoutError")),
+  fetch: () => fetch("http://127.0.0.1:1/"),
+};
+const how = z.object({ how: z.string() });
+const breakOff = tool({
+  name: "break_off", description: "Does not hear of what it sent.", schema: how, mode: "external", approve: false,
+  execute: (args) => OPEN[args.how](),
+});
+const readBroken = tool({
+  name: "get_broken", description: "Does not hear of what it asked.", schema: how, mode: "read",
+  execute: (args) => OPEN[args.how](),
+});
+
 const node = new TestNode();
 /** @type {Worker} */
 let worker;
 before(async () => {
   await node.start();
-  worker = await new Worker([refund, slow, flaky, lose, report], { url: node.url, key: KEY }).start();
+  worker = await new Worker([refund, slow, flaky, lose, report, give, breakOff, readBroken], { url: node.url, key: KEY }).start();
 });
 after(async () => {
   await worker.stop();
@@ -175,6 +219,117 @@ test("results and artifacts", async () => {
   assert.deepEqual(made.value, { pages: 3 });
   assert.equal(made.outcome.directives.next_action, "read it");
   assert.equal(made.outcome.result.ok.artifacts[0].bytes, 300_000);
+});
+
+for (const what of Object.keys(UNSENDABLE)) {
+  test(`what ran has run, also if its result cannot be sent: ${what}`, { timeout: 60_000 }, async () => {
+    const made = await node.client.call("give", { what });
+    assert.ok(made.outcome?.result.ok, JSON.stringify(made));
+    assert.ok([null, undefined].includes(made.value));
+    assert.match(JSON.stringify(made.outcome), /the tool ran, but its result could not be sent/);
+  });
+}
+
+test("a value with a success of its own is kept whole, and a failure without what cannot be sent", async () => {
+  assert.deepEqual((await node.client.call("give", { what: "its own success" })).value, { success: true, id: "re_1" });
+  assert.equal((await node.client.call("give", { what: "partial" })).error?.message, "no");
+});
+
+test("an exception that leaves the effect open leaves the call in doubt, unless it only reads", async () => {
+  for (const how of Object.keys(OPEN)) {
+    const made = await node.client.call("break_off", { how });
+    assert.equal(made.state, "in_doubt", how);
+    await node.client.settle(made, "give_up");
+    assert.equal((await node.client.call("get_broken", { how })).state, "done");
+  }
+});
+
+test("every request but GET has a key that its retries share", async () => {
+  /** @type {[string | undefined, any][]} */
+  const seen = [];
+  const losing = createServer((request, response) => {
+    seen.push([request.method, request.headers["idempotency-key"]]);
+    if (seen.length === 1) request.socket.destroy();
+    else response.end();
+  });
+  await new Promise((resolve) => losing.listen(0, "127.0.0.1", () => resolve(undefined)));
+  const { port } = /** @type {any} */ (losing.address());
+  const client = new Client({ url: `http://127.0.0.1:${port}`, key: "k" });
+  for (const method of ["POST", "DELETE", "GET"]) await client.request(method, "/x");
+  losing.close();
+  losing.closeAllConnections();
+  assert.deepEqual(seen.map(([method]) => method), ["POST", "POST", "DELETE", "GET"]);
+  const [first, again, other, read] = seen.map(([, key]) => key);
+  assert.ok(first && first === again && other && other !== first && read === undefined);
+});
+
+test("every node is told of every job, and the one that gave it of its latest progress", async () => {
+  const job = {
+    lease: "lease-1", lease_ms: 10_000, kind: "run", tool: "busy", arguments: {}, key: "k", attempt: 1,
+    timeout_ms: 10_000, session: "s", call: "c", tenant: "default", actor: { id: "ann" },
+  };
+  /** @type {any[][]} */
+  const beats = [[], []];
+  let isDone = false;
+  const nodes = beats.map((told, index) => {
+    let given = index === 0 ? [job] : [];
+    return createServer(async (request, response) => {
+      let text = "";
+      for await (const piece of request) text += piece;
+      const path = request.url ?? "";
+      const answer = { since: 1, tools: {}, cancel: [], lost: [], jobs: /** @type {any[]} */ ([]) };
+      if (path.endsWith("/beat")) told.push(JSON.parse(text));
+      if (path.endsWith("/done")) isDone = true;
+      if (path.endsWith("/poll")) {
+        [answer.jobs, given] = [given, []];
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      response.setHeader("content-type", "application/json").end(JSON.stringify(answer));
+    });
+  });
+  for (const each of nodes) await new Promise((resolve) => each.listen(0, "127.0.0.1", () => resolve(undefined)));
+  const url = nodes.map((each) => `http://127.0.0.1:${/** @type {any} */ (each.address()).port}`);
+  const busy = tool({
+    name: "busy", description: "Is busy.", schema: { type: "object" }, mode: "read",
+    execute: async (_, context) => {
+      for (let at = 1; at <= 1000; at += 1) context.progress(at);
+      await eventually(async () => beats.every((told) => told.length > 1));
+    },
+  });
+  const both = await new Worker([busy], { url, key: "k" }).start();
+  await eventually(async () => isDone);
+  await both.stop();
+  for (const each of nodes) each.close(), each.closeAllConnections();
+  for (const told of beats) assert.ok(told.every((beat) => beat.leases.includes("lease-1")));
+  const shown = beats.map((told) => told.flatMap((beat) => Object.values(beat.progress)));
+  assert.deepEqual(shown, [[1000], []]);
+});
+
+test("code is told to stop when no server answers for its lease", { timeout: 60_000 }, async () => {
+  const lonely = new TestNode();
+  let isAt = false;
+  let stopped = 0;
+  const last = tool({
+    name: "last", description: "Waits to be told to stop.", schema: { type: "object" }, mode: "external",
+    approve: false, timeout: "60s",
+    execute: (_, context) => {
+      isAt = true;
+      return new Promise((resolve) => {
+        context.abortSignal.addEventListener("abort", () => resolve((stopped = Date.now())));
+      });
+    },
+  });
+  await lonely.start();
+  const alone = await new Worker([last], { url: lonely.url, key: KEY }).start();
+  lonely.client.call("last").catch(() => {});
+  await eventually(async () => isAt);
+  await lonely.end();
+  const killed = Date.now();
+  await eventually(async () => stopped);
+  assert.ok(stopped - killed > 3000 && stopped - killed < 12_000, String(stopped - killed));
+  await lonely.start();
+  await alone.stop();
+  await lonely.remove();
 });
 
 for (const name of ["plain", "keyed", "verified"]) {

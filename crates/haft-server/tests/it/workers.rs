@@ -28,6 +28,7 @@ impl Hand {
         json!({"worker": self.name, "instance": self.instance})
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a literal is written where it is used")]
     fn with(&self, more: Value) -> Value {
         let mut body = self.me();
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -64,6 +65,7 @@ impl Hand {
 }
 
 /// The definition of a tool that pays.
+#[expect(clippy::needless_pass_by_value, reason = "a literal is written where it is used")]
 fn pay(more: Value) -> Value {
     let mut definition = json!({
         "name": "pay", "description": "Pays somebody.",
@@ -361,7 +363,7 @@ async fn a_definition_that_changes_counts_from_then_on_and_one_that_vanishes_is_
     let told = old.register(&[pay(json!({}))]).await;
     let new = Hand::of(&house, "new", "1").await;
     let changed = pay(json!({"exec_timeout": 20_000}));
-    assert_eq!(new.register(&[changed.clone()]).await["tools"]["pay"]["current"], true);
+    assert_eq!(new.register(std::slice::from_ref(&changed)).await["tools"]["pay"]["current"], true);
     // The older process registers again, as after a lost connection: it stays the older one.
     let again = old.with(json!({"tools": [pay(json!({}))], "since": told["since"]}));
     let again = old.visitor.post("/haft/v1/workers/register", &again).await;

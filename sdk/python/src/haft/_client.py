@@ -151,7 +151,7 @@ class Client:
     def _post(
         self, path: str, body: Any, *, key: str | None = None, timeout: float = 60.0
     ) -> dict[str, Any]:
-        headers = {"idempotency-key": key or uuid.uuid4().hex}
+        headers = None if key is None else {"idempotency-key": key}
         sent = self._sent("POST", path, body, headers=headers, timeout=timeout)
         found: dict[str, Any] = self._checked(sent)
         return found
@@ -166,6 +166,8 @@ class Client:
         timeout: float = 60.0,
     ) -> Answer:
         """Sends a request, again if its answer was lost: its key makes it the same request."""
+        if method != "GET":
+            headers = {"idempotency-key": uuid.uuid4().hex, **(headers or {})}
         last: Exception | None = None
         for attempt in range(4):
             server = self._servers[attempt % len(self._servers)]

@@ -41,6 +41,8 @@ class Context:
         #: When the call's time is up, by ``time.monotonic()``.
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self._stop = threading.Event()
+        #: Until when some server knows that the call runs, by ``time.monotonic()``.
+        self._good_until: float | None = None
         self._report = report
         self._upload = upload
         self._artifacts: list[dict[str, Any]] = []
@@ -52,7 +54,9 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was told to stop."""
+        """Whether the call was told to stop, or no server knows any more that it runs."""
+        if self._good_until is not None and time.monotonic() > self._good_until:
+            self._stop.set()
         return self._stop.is_set()
 
     def check_cancelled(self) -> None:

@@ -72,15 +72,25 @@ class Server:
         if data is None and method == "POST":
             data = b"{}"
         connection = self._connection(timeout)
+        is_broken = False
         try:
-            connection.request(method, self._prefix + path, body=data, headers=sent)
+            try:
+                connection.request(method, self._prefix + path, body=data, headers=sent)
+            except (BrokenPipeError, ConnectionResetError):
+                # What is refused may be refused before all of it was read.
+                is_broken = True
             response = connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._drop()
             raise Unreachable(f"{self.url}: {error or type(error).__name__}") from error
+        if is_broken:
+            self._drop()
         kind = response.headers.get("content-type", "")
-        read: Any = json.loads(text) if "json" in kind and text else text
+        try:
+            read: Any = json.loads(text) if "json" in kind and text else text
+        except ValueError as error:
+            raise Unreachable(f"{self.url}: its answer is no JSON") from error
         return Answer(response.status, read, dict(response.headers.items()))
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -331,9 +332,21 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _context_parameter(function: Callable[..., Any]) -> str | None:
     for name, hint in _hints(function).items():
-        if name != "return" and inspect.isclass(hint) and issubclass(hint, Context):
+        found = _bare(hint)
+        if name != "return" and inspect.isclass(found) and issubclass(found, Context):
             return name
     return None
+
+
+def _bare(hint: Any) -> Any:
+    """Returns what is in ``Annotated[…]`` and ``Optional[…]``."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _bare(inner[0])
+    if origin in (typing.Union, types.UnionType):
+        some = [each for each in inner if each is not type(None)]
+        return _bare(some[0]) if len(some) == 1 else hint
+    return hint
 
 
 def _model(function: Callable[..., Any]) -> tuple[type[BaseModel], str | None]:
@@ -345,6 +358,12 @@ def _model(function: Callable[..., Any]) -> tuple[type[BaseModel], str | None]:
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise TypeError(f"`{function.__name__}`: `{name}` cannot be given by name, as a model does")
+        if name.startswith("_"):
+            advice = f"call it `{name.lstrip('_') or 'value'}`"
+            raise TypeError(f"`{function.__name__}`: a model cannot be shown a parameter `{name}`; {advice}")
+        if name.startswith("model_") and hasattr(BaseModel, name):
+            advice = f"call it something else, such as `{name.removeprefix('model_')}`"
+            raise TypeError(f"`{function.__name__}`: Pydantic keeps the name `{name}` for itself; {advice}")
         if name not in hints:
             raise TypeError(f"`{function.__name__}`: `{name}` has no type hint, which makes the schema")
         default = parameter.default
@@ -353,7 +372,7 @@ def _model(function: Callable[..., Any]) -> tuple[type[BaseModel], str | None]:
         elif not isinstance(default, FieldInfo):
             default = Field(default=default)
         fields[name] = (hints[name], default)
-    forbids = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+    forbids = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
     model = create_model(function.__name__, __config__=forbids, **fields)
     return model, context
 

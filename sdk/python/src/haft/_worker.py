@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
+import json
 import logging
 import os
 import random
@@ -23,13 +25,15 @@ from pydantic_core import to_jsonable_python
 from ._context import Context
 from ._errors import ToolError
 from ._http import Answer, Server, Unreachable, default_key, default_urls
-from ._results import ToolResult
+from ._results import ToolMode, ToolResult, decide_tool_mode
 from ._tool import UNKNOWN, Preview, Tool
 
 log = logging.getLogger("haft")
 
 _BEAT_EVERY = 2.5
 _BACKOFF_MAX = 5.0
+#: What a server reads of a request.
+_BODY_MAX = (8 << 20) - 4096
 
 
 class _Job:
@@ -40,7 +44,14 @@ class _Job:
         self.body = body
         self.lease = str(body["lease"])
         self.context = context
+        self.lasts = float(body.get("lease_ms", 10_000)) / 1000
+        context._good_until = time.monotonic() + self.lasts
+        #: The latest value that was not sent yet, and nothing before it.
         self.progress: list[Any] = []
+
+    def heard(self, asked: float) -> None:
+        """Some server knows that the job was worked on when it was asked."""
+        self.context._good_until = max(self.context._good_until or 0.0, asked + self.lasts)
 
 
 class Worker:
@@ -82,6 +93,8 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_lock = threading.Lock()
         self._jobs: set[threading.Thread] = set()
+        self._active: dict[str, _Job] = {}
+        self._gone = threading.Event()
         self._lock = threading.Lock()
         found = default_key(key)
         self._nodes = [_Node(self, Server(each, found)) for each in default_urls(url)]
@@ -102,6 +115,7 @@ class Worker:
             self._pollers.append(poller)
             poller.start()
             threading.Thread(target=node.beat_forever, name="haft-beat", daemon=True).start()
+        threading.Thread(target=self._watch, name="haft-watch", daemon=True).start()
         while not self._ready.wait(0.1):
             if self._failed is not None:
                 self.stop()
@@ -138,8 +152,7 @@ class Worker:
                 if not self._jobs:
                     break
             time.sleep(0.02)
-        for node in self._nodes:
-            node.gone.set()
+        self._gone.set()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -158,21 +171,37 @@ class Worker:
         """Gives up for a reason that no waiting helps against."""
         self._failed = error
 
+    def active(self) -> dict[str, _Job]:
+        """The jobs that are worked on, whichever node gave them: every node is told of all, as any
+        of them may have to decide about their sessions when the one that gave them is gone."""
+        with self._lock:
+            return dict(self._active)
+
+    def _watch(self) -> None:
+        """Tells code to stop when no server has answered for as long as its lease lasts. In a
+        thread of its own, as a request may hang."""
+        while not self._gone.wait(0.1):
+            for job in self.active().values():
+                if not job.context._stop.is_set() and job.context.cancelled:
+                    log.warning("no server answers, so %s is told to stop", job.body["call"])
+
     def take(self, job: _Job) -> None:
         """Runs a job in a thread of its own. A place was taken for it before."""
 
         def work() -> None:
             try:
-                outcome = self._outcome(job)
-                job.node.done(job, outcome)
+                job.node.done(job, _sendable(self._outcome(job)))
+            except Exception:  # noqa: BLE001 - the worker goes on
+                log.exception("what came of %s could not be reported", job.body["call"])
             finally:
-                job.node.forget(job)
                 self._free.release()
                 with self._lock:
+                    self._active.pop(job.lease, None)
                     self._jobs.discard(thread)
 
         thread = threading.Thread(target=work, name=f"haft-{job.body['tool']}", daemon=True)
         with self._lock:
+            self._active[job.lease] = job
             self._jobs.add(thread)
         thread.start()
 
@@ -186,14 +215,24 @@ class Worker:
                 "class": error.error_class,
                 "message": error.message,
                 "debug": error.debug,
-                "partial": to_jsonable_python(error.partial),
+                "partial": error.partial,
                 "effect": error.effect,
                 "directives": {name: value for name, value in directives.items() if value is not None},
             }
         except BaseException as error:  # noqa: BLE001 - whatever happens is the call's outcome
             debug = traceback.format_exc(limit=20)
-            message = str(error) or type(error).__name__
-            return {"type": "error", "message": message, "debug": debug}
+            message = _text(error) or type(error).__name__
+            outcome = {"type": "error", "message": message, "debug": debug}
+            if job.body["kind"] == "run" and _is_open(error) and not self._only_reads(job):
+                outcome["effect"] = "unknown"
+            return outcome
+
+    def _only_reads(self, job: _Job) -> bool:
+        tool = self.tools[str(job.body["tool"])]
+        mode = tool.definition.get("mode")
+        if mode is None and "category" not in tool.definition:
+            mode = decide_tool_mode(tool.name)
+        return mode == ToolMode.READ
 
     def _ran(self, job: _Job) -> dict[str, Any]:
         tool = self.tools.get(str(job.body["tool"]))
@@ -234,6 +273,59 @@ class Worker:
             return self._loop
 
 
+#: How the classes of exceptions end that leave open whether a request arrived, in the standard
+#: library and in the clients that people use.
+_OPEN_ENDS = (
+    "Timeout", "TimeoutError", "TimeoutException", "ConnectionError", "ConnectError", "NetworkError", "ProtocolError",
+)  # fmt: skip
+_OPEN = (TimeoutError, ConnectionError, asyncio.CancelledError, concurrent.futures.CancelledError)
+
+
+def _is_open(error: BaseException) -> bool:
+    """Whether an exception that nobody caught leaves open whether the call took effect."""
+    return isinstance(error, _OPEN) or any(each.__name__.endswith(_OPEN_ENDS) for each in type(error).__mro__)
+
+
+def _text(value: Any) -> str:
+    """A text of anything, that can be sent."""
+    try:
+        return str(value).encode("utf-8", "replace").decode()
+    except Exception:  # noqa: BLE001 - a `__str__` of somebody else
+        return type(value).__name__
+
+
+def _sendable(outcome: dict[str, Any]) -> dict[str, Any]:
+    """An outcome as JSON, or as much of it as can be sent. What ran has run, whatever it gave."""
+    try:
+        plain: dict[str, Any] = to_jsonable_python(outcome)
+        if len(json.dumps(plain, allow_nan=False)) > _BODY_MAX:
+            raise ValueError(f"it has more than {_BODY_MAX} bytes; use `Context.keep`")
+        return plain
+    except Exception as error:  # noqa: BLE001 - of the code of the value's class
+        return _reduced(outcome, _text(error), 0)
+
+
+def _reduced(outcome: dict[str, Any], reason: str, refusals: int) -> dict[str, Any]:
+    """What is left to say of an outcome that cannot be sent, or that was refused."""
+    reason = _text(reason)[:500]
+    kind = outcome["type"]
+    if kind == "ok":
+        text = f"the tool ran, but its result could not be sent: {reason}"
+        kept = {"artifacts": outcome["artifacts"]} if refusals == 0 and outcome.get("artifacts") else {}
+        return {"type": "ok", "value": None, "text": text, **kept}
+    if kind == "applied":
+        return {"type": "applied", "value": None}
+    if kind != "error":
+        return {"type": "error", "message": f"the {kind} could not be sent: {reason}", "effect": "none"}
+    message = _text(outcome["message"])[:2000]
+    left = {"type": "error", "message": message, "debug": f"the rest could not be sent: {reason}"}
+    if outcome.get("effect") in ("none", "unknown"):
+        left["effect"] = outcome["effect"]
+    if refusals == 0 and isinstance(outcome.get("class"), str):
+        left["class"] = outcome["class"]
+    return left
+
+
 def _returned(value: Any, context: Context) -> dict[str, Any]:
     outcome: dict[str, Any] = {"type": "ok", "artifacts": context._artifacts}
     if isinstance(value, ToolResult):
@@ -250,7 +342,7 @@ def _returned(value: Any, context: Context) -> dict[str, Any]:
         return {**outcome, "value": value.data, "text": value.message, "directives": said}
     if isinstance(value, str):
         return {**outcome, "value": value, "text": value}
-    return {**outcome, "value": to_jsonable_python(value)}
+    return {**outcome, "value": value}
 
 
 def _verified(value: Any) -> dict[str, Any]:
@@ -258,14 +350,13 @@ def _verified(value: Any) -> dict[str, Any]:
         return {"type": "absent"}
     if value is UNKNOWN:
         return {"type": "unknown"}
-    return {"type": "applied", "value": to_jsonable_python(value)}
+    return {"type": "applied", "value": value}
 
 
 def _previewed(value: Any) -> dict[str, Any]:
     if not isinstance(value, Preview):
         value = Preview(diff=None if value is None else str(value))
-    state = to_jsonable_python(value.state)
-    return {"type": "preview", "diff": value.diff, "targets": list(value.targets), "state": state}
+    return {"type": "preview", "diff": value.diff, "targets": list(value.targets), "state": value.state}
 
 
 class _Node:
@@ -274,8 +365,6 @@ class _Node:
     def __init__(self, worker: Worker, server: Server) -> None:
         self.worker = worker
         self.server = server
-        self.gone = threading.Event()
-        self._jobs: dict[str, _Job] = {}
         self._lock = threading.Lock()
         self._beat_now = threading.Event()
 
@@ -366,7 +455,7 @@ class _Node:
             tenant=body["tenant"],
             actor=body["actor"],
             timeout=body["timeout_ms"] / 1000,
-            report=lambda value: self._report(lease, value),
+            report=lambda value: self._report(job, value),
             upload=lambda title, kind, data: self._upload(lease, title, kind, data),
         )
         job = _Job(self, body, context)
@@ -374,20 +463,17 @@ class _Node:
             self._say_done(job, {"type": "released"})
             self.worker._free.release()
             return
-        with self._lock:
-            self._jobs[lease] = job
         self.worker.take(job)
 
-    def forget(self, job: _Job) -> None:
-        """No longer says that a job is being worked on."""
+    def _report(self, job: _Job, value: Any) -> None:
+        try:
+            plain = to_jsonable_python(value)
+            json.dumps(plain, allow_nan=False)
+        except Exception as error:  # noqa: BLE001 - what cannot be shown must not end the call
+            log.warning("the progress of %s cannot be sent: %s", job.body["call"], _text(error))
+            return
         with self._lock:
-            self._jobs.pop(job.lease, None)
-
-    def _report(self, lease: str, value: Any) -> None:
-        with self._lock:
-            job = self._jobs.get(lease)
-            if job is not None:
-                job.progress.append(to_jsonable_python(value))
+            job.progress = [plain]
         self._beat_now.set()
 
     def _upload(self, lease: str, title: str, kind: str, data: bytes) -> dict[str, Any]:
@@ -402,27 +488,31 @@ class _Node:
     def beat_forever(self) -> None:
         """Says which jobs are still worked on, and hears which should stop. In a thread of its
         own, so that nothing that a tool does can hold it up."""
-        while not self.gone.is_set():
-            with self._lock:
-                jobs = dict(self._jobs)
+        gone, is_muted = self.worker._gone, False
+        while not gone.is_set():
+            jobs = self.worker.active()
             if not jobs:
                 self._beat_now.wait(0.25)
                 self._beat_now.clear()
                 continue
-            progress: dict[str, Any] = {}
-            for lease, job in jobs.items():
-                if job.progress:
-                    progress[lease] = job.progress.pop(0)
-            more = any(job.progress for job in jobs.values())
-            wait = 0 if progress or more or self._beat_now.is_set() else int(_BEAT_EVERY * 1000)
             self._beat_now.clear()
+            progress = {} if is_muted else self._progress(jobs)
+            wait = 0 if progress else int(_BEAT_EVERY * 1000)
             body = {**self._me(), "leases": list(jobs), "progress": progress, "wait_ms": wait}
+            asked = time.monotonic()
+            told: Any = None
             try:
                 answer = self.server.request("POST", "/haft/v1/workers/beat", body, timeout=10)
-                told = answer.body if answer.status == 200 else {}
+                told = answer.body if answer.status == 200 else None
             except Unreachable:
-                told = {}
-                self.gone.wait(0.5)
+                pass
+            # What cannot be shown must not cost the lease.
+            is_muted = bool(progress) and told is None
+            if not isinstance(told, dict):
+                gone.wait(0.5)
+                continue
+            for job in jobs.values():
+                job.heard(asked)
             for lease in told.get("cancel", []):
                 if lease in jobs:
                     jobs[lease].context._stop.set()
@@ -430,11 +520,20 @@ class _Node:
                 self._beat_now.wait(0.05)
             elif told.get("cancel"):
                 # It knows; the server would answer at once until it is done.
-                self.gone.wait(0.5)
+                gone.wait(0.5)
+
+    def _progress(self, jobs: dict[str, _Job]) -> dict[str, Any]:
+        """Takes the latest progress of the jobs that this node gave."""
+        taken: dict[str, Any] = {}
+        with self._lock:
+            for lease, job in jobs.items():
+                if job.node is self and job.progress:
+                    taken[lease] = job.progress.pop()
+        return taken
 
     def done(self, job: _Job, outcome: dict[str, Any]) -> None:
         """Says what came of a job, until some server has it. What it did must not be lost."""
-        failures = 0
+        failures = refusals = 0
         while True:
             # After a while any node will do: another one may have the session by now.
             nodes = [self, *(each for each in self.worker._nodes if each is not self)]
@@ -450,13 +549,13 @@ class _Node:
             if answer is not None and answer.status < 500 and answer.status != 429:
                 if answer.status != 200:
                     log.error("what came of %s was refused: %s", job.body["call"], answer.message)
-                    if outcome["type"] == "ok":
-                        reason = f"the tool ran, but its result was refused: {answer.message}"
-                        outcome = {"type": "error", "message": reason}
+                    if refusals < 2 and outcome["type"] != "released":
+                        outcome = _reduced(outcome, answer.message, refusals)
+                        refusals += 1
                         continue
                 return
             failures += 1
-            if self.gone.wait(min(_BACKOFF_MAX, 0.05 * 2 ** min(failures, 7))):
+            if self.worker._gone.wait(min(_BACKOFF_MAX, 0.05 * 2 ** min(failures, 7))):
                 return
 
     def _say_done(self, job: _Job, outcome: dict[str, Any]) -> Answer:
