@@ -1,7 +1,5 @@
 //! Keys with an end, and what somebody does to keys and grants behind the program's back.
 
-#![expect(clippy::disallowed_methods, reason = "runs the binary")]
-
 use std::path::Path;
 
 use haft_core::Digest;

@@ -160,6 +160,7 @@ fn call_over_http(server: &Serving, key: &str, tool: &str, arguments: &Value) ->
 }
 
 /// The same with metadata of the request; returns the whole answer.
+#[expect(clippy::needless_pass_by_value, reason = "a literal is written where it is used")]
 fn answer_over_http(
     server: &Serving,
     key: &str,
