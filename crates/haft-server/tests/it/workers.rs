@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft_core::session::Returned;
 use haft_runtime::{Haft, Invocation, Middleware, ToolFuture};
 use haft_server::{Config, Scope, Workers};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use crate::house::{House, Visitor, unattended};
@@ -30,7 +30,7 @@ impl Hand {
 
     fn with(&self, more: Value) -> Value {
         let mut body = self.me();
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(members(more));
         body
     }
 
@@ -58,9 +58,13 @@ impl Hand {
 
     async fn beat(&self, job: &Value, more: Value) -> Value {
         let mut body = self.with(json!({"leases": [job["lease"]]}));
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(members(more));
         self.visitor.post("/haft/v1/workers/beat", &body).await
     }
+}
+
+fn members(value: Value) -> Map<String, Value> {
+    serde_json::from_value(value).unwrap()
 }
 
 /// The definition of a tool that pays.
@@ -72,7 +76,7 @@ fn pay(more: Value) -> Value {
         },
         "gate": "auto", "facets": {"mutates": "irreversible"},
     });
-    definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    definition.as_object_mut().unwrap().extend(members(more));
     definition
 }
 
@@ -361,7 +365,7 @@ async fn a_definition_that_changes_counts_from_then_on_and_one_that_vanishes_is_
     let told = old.register(&[pay(json!({}))]).await;
     let new = Hand::of(&house, "new", "1").await;
     let changed = pay(json!({"exec_timeout": 20_000}));
-    assert_eq!(new.register(&[changed.clone()]).await["tools"]["pay"]["current"], true);
+    assert_eq!(new.register(std::slice::from_ref(&changed)).await["tools"]["pay"]["current"], true);
     // The older process registers again, as after a lost connection: it stays the older one.
     let again = old.with(json!({"tools": [pay(json!({}))], "since": told["since"]}));
     let again = old.visitor.post("/haft/v1/workers/register", &again).await;
