@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft_core::session::Returned;
 use haft_runtime::{Haft, Invocation, Middleware, ToolFuture};
 use haft_server::{Config, Scope, Workers};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use crate::house::{House, Visitor, unattended};
@@ -31,7 +31,7 @@ impl Hand {
     #[expect(clippy::needless_pass_by_value, reason = "a literal is written where it is used")]
     fn with(&self, more: Value) -> Value {
         let mut body = self.me();
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(members(more));
         body
     }
 
@@ -59,9 +59,13 @@ impl Hand {
 
     async fn beat(&self, job: &Value, more: Value) -> Value {
         let mut body = self.with(json!({"leases": [job["lease"]]}));
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.as_object_mut().unwrap().extend(members(more));
         self.visitor.post("/haft/v1/workers/beat", &body).await
     }
+}
+
+fn members(value: Value) -> Map<String, Value> {
+    serde_json::from_value(value).unwrap()
 }
 
 /// The definition of a tool that pays.
@@ -74,7 +78,7 @@ fn pay(more: Value) -> Value {
         },
         "gate": "auto", "facets": {"mutates": "irreversible"},
     });
-    definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    definition.as_object_mut().unwrap().extend(members(more));
     definition
 }
 
