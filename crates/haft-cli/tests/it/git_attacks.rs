@@ -146,12 +146,12 @@ const ATTACKS: &[(&str, &str)] = &[
     ),
     (
         "commondir in a directory that cannot be listed",
-        "cp -r .git evil && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s\\n' \
+        "cp -r .git evil && rm evil/HEAD && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s\\n' \
          \"$M\" > evil/config && printf '../evil\\n' > .git/commondir; chmod 0311 .git",
     ),
     (
         "commondir in a directory that cannot be written",
-        "cp -r .git evil && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s\\n' \
+        "cp -r .git evil && rm evil/HEAD && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s\\n' \
          \"$M\" > evil/config && printf '../evil\\n' > .git/commondir; chmod 0555 .git",
     ),
     (
