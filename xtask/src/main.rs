@@ -11,7 +11,6 @@ mod dist;
 mod document;
 mod faults;
 mod features;
-mod fuzz;
 mod guides;
 mod metadata;
 mod outside;
@@ -41,7 +40,6 @@ usage: cargo xtask <chore>
   faults --long [NAME]  the same with many rounds each; NAME: only faults whose name contains it
   guides NAME  run the documents whose path contains NAME, as `test` runs all of them
   features     the crate `haft` with each set of features that a user may choose
-  fuzz [S]     what reads other people's bytes, with coverage, S seconds each (default 10)
   outside      a crate outside the workspace that depends on `haft`
   tidy         what a machine can check about the source: edges, sizes, licences, documents
   bench        ours and the peers in one run, written to docs/benchmarks.md
@@ -78,7 +76,6 @@ enum Chore {
     Docs,
     Faults(faults::Order),
     Features,
-    Fuzz(u32),
     Guides(String),
     Help,
     Outside,
@@ -104,8 +101,6 @@ impl Chore {
             ["docs"] => Some(Chore::Docs),
             ["faults", rest @ ..] => faults::Order::parse(rest).map(Chore::Faults),
             ["features"] => Some(Chore::Features),
-            ["fuzz"] => Some(Chore::Fuzz(fuzz::BRIEF)),
-            ["fuzz", seconds] => seconds.parse().ok().map(Chore::Fuzz),
             ["outside"] => Some(Chore::Outside),
             ["guides", only] => Some(Chore::Guides((*only).to_owned())),
             ["docs", "cli"] => Some(Chore::CliReference),
@@ -126,7 +121,6 @@ impl Chore {
             Chore::Docs => requirements::write_page(root).map(|()| Verdict::Clean),
             Chore::Faults(order) => faults::run(root, order),
             Chore::Features => features::run(root),
-            Chore::Fuzz(seconds) => fuzz::run(root, *seconds),
             Chore::Outside => outside::run(root),
             Chore::Guides(only) => guides::run(root, only),
             Chore::Help => {
@@ -168,8 +162,6 @@ mod tests {
         assert_eq!(Chore::parse(&["faults"]), Some(short));
         assert!(matches!(Chore::parse(&["faults", "--long"]), Some(Chore::Faults(_))));
         assert_eq!(Chore::parse(&["features"]), Some(Chore::Features));
-        assert_eq!(Chore::parse(&["fuzz"]), Some(Chore::Fuzz(fuzz::BRIEF)));
-        assert_eq!(Chore::parse(&["fuzz", "60"]), Some(Chore::Fuzz(60)));
         assert_eq!(Chore::parse(&["outside"]), Some(Chore::Outside));
         assert!(matches!(Chore::parse(&["dist", "test"]), Some(Chore::Dist(_))));
         assert_eq!(Chore::parse(&["guides", "x"]), Some(Chore::Guides("x".to_owned())));
