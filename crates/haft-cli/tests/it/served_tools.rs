@@ -31,7 +31,10 @@ fn called(server: &Serving, session: &str, tool: &str, input: &Value) -> String 
     let told = json!({ "tool": tool, "input": input }).to_string();
     let message = json!({ "type": "user.message", "content": [{ "type": "text", "text": told }] });
     server.post(&events, &json!({ "events": [message] }));
-    until(|| results().get(before).cloned())
+    let answer = until(|| results().get(before).cloned());
+    // The model ends its turn before it is told anything else.
+    until(|| (server.get(&format!("/v1/sessions/{session}"))["status"] == "idle").then_some(()));
+    answer
 }
 
 // M2, M3, S2-82: what an agent's sessions share is read by each of them, changed by promoting a

@@ -182,7 +182,7 @@ mod tests {
         }
         let name = |text: &str| Host::parse(text).map(|host| host.to_string());
         assert_eq!(name("API.Example.com.").as_deref(), Some("api.example.com"));
-        assert_eq!(name("[::ffff:127.0.0.1]").as_deref(), Some("::ffff:127.0.0.1"));
+        assert_eq!(name("[::ffff:127.0.0.1]").as_deref(), Some("127.0.0.1"));
         assert_eq!(name("localhost").as_deref(), Some("localhost"));
     }
 
