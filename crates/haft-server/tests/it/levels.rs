@@ -22,7 +22,7 @@ const CONFIRMS: &str = r#"{
 const MANAGED: &str = r#"{
     "turns": [
         {"say": "Looking.", "calls": [
-            {"tool": "glob", "arguments": {"pattern": "*.nothing-is-called-so"}},
+            {"tool": "glob", "arguments": {"path": "/workspace", "pattern": "*.nothing-is-called-so"}},
             {"tool": "sandbox_describe", "arguments": {}}
         ]},
         {"say": "Now a command.", "calls": [{"tool": "shell_run", "arguments": {"command": "true"}}]},

@@ -418,7 +418,7 @@ async fn an_agent_has_a_worker_s_tool_by_its_name_and_its_gate_holds() {
         "name": "Pays", "model": "scripted/pays", "tools": [{"type": "haft_tool", "name": "pay"}],
     });
     let why = ann.refused("POST", "/v1/agents", &agent, 400).await;
-    assert!(why.contains("no tool \"pay\""), "{why}");
+    assert!(why.contains("no tool `pay`"), "{why}");
     let hand = Hand::of(&house, "desk", "1").await;
     hand.register(&[pay(json!({"gate": "ask"}))]).await;
     let agent = ann.post("/v1/agents", &agent).await;
