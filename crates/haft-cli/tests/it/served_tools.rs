@@ -18,7 +18,18 @@ fn session(server: &Serving, agent: &str) -> String {
     server.post("/v1/sessions", &wanted)["id"].as_str().unwrap().to_owned()
 }
 
-/// Has the session's agent make a call, and returns what it was answered, as text.
+/// Approves what a session asks, if it asks anything.
+fn approve(server: &Serving, session: &str) {
+    let waits = server.get("/haft/v1/pending")["data"].as_array().unwrap().clone();
+    for wait in waits.iter().filter(|wait| wait["session"] == session) {
+        let call = wait["call"].as_str().unwrap();
+        let path = format!("/haft/v1/sessions/{session}/calls/{call}/resolve");
+        server.post(&path, &json!({ "type": "approve" }));
+    }
+}
+
+/// Has the session's agent make a call, and returns what it was answered, as text. Promoting asks
+/// whatever the agent's policy says.
 fn called(server: &Serving, session: &str, tool: &str, input: &Value) -> String {
     let events = format!("/v1/sessions/{session}/events");
     let results = || {
@@ -31,7 +42,10 @@ fn called(server: &Serving, session: &str, tool: &str, input: &Value) -> String 
     let told = json!({ "tool": tool, "input": input }).to_string();
     let message = json!({ "type": "user.message", "content": [{ "type": "text", "text": told }] });
     server.post(&events, &json!({ "events": [message] }));
-    let answer = until(|| results().get(before).cloned());
+    let answer = until(|| {
+        approve(server, session);
+        results().get(before).cloned()
+    });
     // The model ends its turn before it is told anything else.
     until(|| (server.get(&format!("/v1/sessions/{session}"))["status"] == "idle").then_some(()));
     answer
