@@ -4,17 +4,12 @@
 #![expect(clippy::disallowed_methods, reason = "runs the binary")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Where the commands of tests keep what is trusted, in place of the developer's own directory.
-pub(crate) fn config_home() -> PathBuf {
-    // By user, so that the tests of two users of one build do not disturb each other.
-    let user = rustix::process::geteuid().as_raw();
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("config-home-{user}"))
-}
+pub(crate) use crate::serving::config_home;
 
 /// The binary in a directory, with nothing of the developer's environment that matters to it.
 pub(crate) fn haft_in(directory: &Path) -> Command {

@@ -4,11 +4,18 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+/// Where the commands of tests keep what is trusted, in place of the developer's own directory.
+pub(crate) fn config_home() -> PathBuf {
+    // By user, so that the tests of two users of one build do not disturb each other.
+    let user = rustix::process::geteuid().as_raw();
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("config-home-{user}"))
+}
 
 /// How long to wait for a state before a test fails. No test passes or fails by how long it takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
@@ -51,7 +58,7 @@ impl Serving {
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(more)
-            .env("XDG_CONFIG_HOME", crate::agent::config_home())
+            .env("XDG_CONFIG_HOME", config_home())
             .env_remove("HAFT_API_KEY")
             .stdout(Stdio::piped());
         command
