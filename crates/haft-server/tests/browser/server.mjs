@@ -37,7 +37,7 @@ export class Server {
 
   /** Starts it over the data that is there. */
   async up() {
-    const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.data, ...(this.options.args ?? [])];
+    const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.data, "--mcp-allow-private", ...(this.options.args ?? [])];
     const env = { ...process.env, HAFT_API_KEY: KEY, OPENAI_API_KEY: "", ANTHROPIC_API_KEY: "" };
     for (const name of ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"]) delete env[name];
     this.process = endsWithUs(BINARY, args, { env, stdio: ["ignore", "pipe", "pipe"] });

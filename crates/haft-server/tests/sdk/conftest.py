@@ -77,7 +77,7 @@ def serving(provider, data, *options):
         "ANTHROPIC_BASE_URL": provider.url,
         "ANTHROPIC_API_KEY": "fake",
     }
-    command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
+    command = [os.environ["HAFT"], "serve", "--listen", "127.0.0.1:0", "--data", str(data), "--mcp-allow-private"]
     with started(command + list(options), env=environment) as server:
         yield api_of(server)
         server.terminate()
