@@ -30,6 +30,12 @@ const UNANSWERED_FOR: Millis = Millis::from_secs(600);
 /// answer was lost, and much later the same words are meant to be said again.
 const ANSWERED_FOR: Millis = Millis::from_secs(120);
 
+/// How long after its retry a first try is taken for what the retry was a repetition of.
+const OVERTAKEN_FOR: Millis = Millis::from_secs(5);
+
+/// How often a retry looks for its first try while others begin.
+const LOOKS_MAX: u32 = 4;
+
 /// How long whoever sends a request again waits for the first one.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
@@ -148,9 +154,28 @@ struct Status {
     /// Requests that ended here without an answer, the latest last: some have left no trace in the
     /// store, and a retry of one must not be taken for an earlier one that was answered.
     unanswered: VecDeque<RequestId>,
+    /// How many first tries without a key have begun here.
+    n_first_tries: u64,
+    /// Retries without a key that found no first try, the latest last: a request that was sent
+    /// before its retry may be read after it.
+    orphans: VecDeque<(u128, RequestId, Timestamp)>,
 }
 
 impl Status {
+    fn add_orphan(&mut self, prefix: u128, id: RequestId, at: Timestamp) {
+        if self.orphans.len() >= UNANSWERED_MAX {
+            self.orphans.pop_front();
+        }
+        self.orphans.push_back((prefix, id, at));
+    }
+
+    /// Returns the retry that overtook a first try, for one first try and a short time.
+    fn take_orphan(&mut self, prefix: u128, now: Timestamp) -> Option<RequestId> {
+        self.orphans.retain(|(_, _, at)| *at + OVERTAKEN_FOR >= now);
+        let at = self.orphans.iter().position(|(words, ..)| *words == prefix)?;
+        self.orphans.remove(at).map(|(_, id, _)| id)
+    }
+
     fn remember_unanswered(&mut self, id: RequestId) {
         self.forget_unanswered(id);
         if self.unanswered.len() >= UNANSWERED_MAX {
@@ -203,22 +228,52 @@ impl Requests {
                 }
                 self.begin_as(RequestId(id_of(&[b"key", key.as_bytes()])), digest).await
             }
-            RequestKey::FirstTry | RequestKey::Retry => {
-                let prefix = id_of(&[b"sent", digest.as_bytes()]);
-                let now = self.0.clock.now();
-                let earlier = match key {
-                    RequestKey::Retry => self.earlier(prefix, now).await?,
-                    _ => None,
-                };
-                match earlier {
-                    Some(id) => self.begin_as(id, digest).await,
-                    None => {
-                        let id = RequestId(timed(prefix, now, nonce()));
-                        let working = self.claim(id, digest);
-                        Ok(handed_out(working.map_err(|_| RequestError::UnderWay)?))
-                    }
+            RequestKey::FirstTry => {
+                self.begin_first(id_of(&[b"sent", digest.as_bytes()]), digest).await
+            }
+            RequestKey::Retry => {
+                self.begin_again(id_of(&[b"sent", digest.as_bytes()]), digest).await
+            }
+        }
+    }
+
+    /// Begins what a client sends for the first time, unless its retry was read before it.
+    async fn begin_first(&self, prefix: u128, digest: Digest) -> Result<Begun, RequestError> {
+        let now = self.0.clock.now();
+        let overtaken = {
+            let mut state = self.state();
+            match state.take_orphan(prefix, now) {
+                Some(id) => id,
+                None => {
+                    state.n_first_tries += 1;
+                    let id = RequestId(timed(prefix, now, nonce()));
+                    let working = self.claim_with(&mut state, id, digest);
+                    return Ok(handed_out(working.map_err(|_| RequestError::UnderWay)?));
                 }
             }
+        };
+        self.begin_as(overtaken, digest).await
+    }
+
+    /// Begins what a client sends again: the request that it means, or itself if there is none.
+    async fn begin_again(&self, prefix: u128, digest: Digest) -> Result<Begun, RequestError> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let n_seen = self.state().n_first_tries;
+            let now = self.0.clock.now();
+            if let Some(id) = self.earlier(prefix, now).await? {
+                return self.begin_as(id, digest).await;
+            }
+            let mut state = self.state();
+            // The first try may have begun while the store was looked at.
+            if state.n_first_tries != n_seen && looks < LOOKS_MAX {
+                continue;
+            }
+            let id = RequestId(timed(prefix, now, nonce()));
+            let working = self.claim_with(&mut state, id, digest);
+            state.add_orphan(prefix, id, now);
+            return Ok(handed_out(working.map_err(|_| RequestError::UnderWay)?));
         }
     }
 
@@ -305,7 +360,15 @@ impl Requests {
 
     /// Says that a request is worked on here; fails when it is already.
     fn claim(&self, id: RequestId, digest: Digest) -> Result<WorkingRequest, UnderWay> {
-        let mut state = self.state();
+        self.claim_with(&mut self.state(), id, digest)
+    }
+
+    fn claim_with(
+        &self,
+        state: &mut Status,
+        id: RequestId,
+        digest: Digest,
+    ) -> Result<WorkingRequest, UnderWay> {
         if let Some(under_way) = state.under_way.get(&id) {
             return Err(under_way.clone());
         }
@@ -456,6 +519,20 @@ mod tests {
         sender.works(RequestKey::FirstTry).await.answered("later".to_owned());
         let answered = sender.sends(RequestKey::Retry).await;
         assert!(matches!(&answered, Begun::Answered(it) if it == "later"), "{answered:?}");
+    }
+
+    #[tokio::test]
+    async fn a_first_try_that_is_read_after_its_retry_is_the_same_request() {
+        let sender = Sender::new();
+        sender.works(RequestKey::Retry).await.answered("once".to_owned());
+        let late = sender.sends(RequestKey::FirstTry).await;
+        assert!(matches!(&late, Begun::Answered(it) if it == "once"), "{late:?}");
+        // The same words again, on purpose.
+        sender.works(RequestKey::FirstTry).await.answered("twice".to_owned());
+        sender.clock.advance(Millis::from_secs(3_600));
+        sender.works(RequestKey::Retry).await.answered("much later".to_owned());
+        sender.clock.advance(OVERTAKEN_FOR);
+        drop(sender.works(RequestKey::FirstTry).await);
     }
 
     #[tokio::test]
