@@ -28,7 +28,6 @@ impl Hand {
         json!({"worker": self.name, "instance": self.instance})
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a literal is written where it is used")]
     fn with(&self, more: Value) -> Value {
         let mut body = self.me();
         body.as_object_mut().unwrap().extend(members(more));
@@ -69,7 +68,6 @@ fn members(value: Value) -> Map<String, Value> {
 }
 
 /// The definition of a tool that pays.
-#[expect(clippy::needless_pass_by_value, reason = "a literal is written where it is used")]
 fn pay(more: Value) -> Value {
     let mut definition = json!({
         "name": "pay", "description": "Pays somebody.",
